@@ -1,0 +1,37 @@
+#pragma once
+
+#include "common/simt/simt.h"
+
+namespace ladder::SIMT_MACHINE {
+
+/// Fills `tile` with rows [first_row, first_row + Rows) of `matrix`, all threads of a one-dimensional block together.
+/// Neighbouring threads copy neighbouring elements, so a warp's request covers whole sectors.
+///
+/// What lies beyond the matrix becomes zero: rows past its end, and columns past its width. Zeros are needed, not
+/// merely tidy: a padded row of V meets a probability of 0, and 0 * NaN would be NaN.
+///
+/// `wide`: every row starts at a multiple of 16 bytes and is a multiple of 16 bytes long.
+template <class T, int Rows, int Columns, int Pitch>
+__device__ void copy_tile(const simt::SharedTile<T, Rows, Columns, Pitch>& tile,
+                          const simt::GlobalTensor<const T, 2>& matrix, int first_row, bool wide) {
+    const int length = int(matrix.extent(0)), width = int(matrix.extent(1));
+    if (wide) {
+        using Wide = simt::WideVector<T>;
+        constexpr int per_row = Columns / simt::kVectorWidth<T>;
+        for (int i = threadIdx.x; i < Rows * per_row; i += blockDim.x) {
+            const int r = i / per_row, c = i % per_row * simt::kVectorWidth<T>;
+            Wide elements{};
+            if (first_row + r < length && c < width) elements = matrix.template vec<Wide>(first_row + r, c);
+            tile.template vec<Wide>(r, c) = elements;
+        }
+    } else {
+        for (int i = threadIdx.x; i < Rows * Columns; i += blockDim.x) {
+            const int r = i / Columns, c = i % Columns;
+            T element = T(0.0f);
+            if (first_row + r < length && c < width) element = matrix(first_row + r, c);
+            tile(r, c) = element;
+        }
+    }
+}
+
+}  // namespace ladder::SIMT_MACHINE

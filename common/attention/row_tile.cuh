@@ -1,0 +1,112 @@
+#pragma once
+
+#include "common/simt/simt.h"
+
+namespace ladder::SIMT_MACHINE {
+
+/// How the threads of a block share a tile of B_r query rows.
+///
+/// Each warp owns B_r / warps rows for good (FlashAttention-2, section 3.3: split Q, not K). Inside a warp, eight lanes
+/// share a row: lane l works on rows l / 8 + 4 i of its warp, and on every eighth group of columns from l % 8 on. So
+/// all of a row's scores lie in eight neighbouring lanes, and its maximum and sum take three shuffles and no barrier.
+///
+///              lane % 8:   0 1 2 3 4 5 6 7
+///   rows 0, 4, 8, …        lanes  0 …  7
+///   rows 1, 5, 9, …        lanes  8 … 15
+///   rows 2, 6, 10, …       lanes 16 … 23
+///   rows 3, 7, 11, …       lanes 24 … 31
+template <int B_r, int Threads>
+struct RowOwner {
+    static constexpr int lanes_per_row = 8;
+    static constexpr int row_step = 32 / lanes_per_row;
+    static constexpr int rows_per_warp = B_r / (Threads / 32);
+    static constexpr int rows = rows_per_warp / row_step;  ///< rows per thread
+    static_assert(rows >= 1 && rows * row_step * (Threads / 32) == B_r, "B_r must fill every warp's lanes");
+
+    int first_row = int(threadIdx.x) / 32 * rows_per_warp + int(threadIdx.x) % 32 / lanes_per_row;
+    int lane = int(threadIdx.x) % lanes_per_row;  ///< this thread's place among the eight of its rows
+
+    __device__ int row(int i) const { return first_row + row_step * i; }
+};
+
+/// Over the eight lanes that share a row. All eight get the result.
+__device__ inline float row_max(float x) {
+    for (int step = 1; step < 8; step *= 2) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, step));
+    return x;
+}
+
+__device__ inline float row_sum(float x) {
+    for (int step = 1; step < 8; step *= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
+    return x;
+}
+
+/// Elements that a thread moves at once between shared memory and registers: 16 bytes, or less where eight lanes would
+/// reach beyond the row.
+template <class T, int D>
+inline constexpr int kRowVector = simt::kVectorWidth<T> < D / 8 ? simt::kVectorWidth<T> : D / 8;
+
+/// S[i][j] = Q(row i, :) . K(lane + 8 j, :): this thread's part of S_ij = Q_i K_j^T, unscaled.
+///
+/// Every element of Q that is read from shared memory serves B_c / 8 columns, every element of K serves owner.rows
+/// rows; that reuse, in registers, is what keeps the multipliers busy rather than the shared memory.
+template <class Owner, class T, int B_r, int B_c, int D, int Pitch>
+__device__ __forceinline__ void multiply_transposed(float (&S)[Owner::rows][B_c / 8], const Owner& owner,
+                                                    const simt::SharedTile<T, B_r, D, Pitch>& Q,
+                                                    const simt::SharedTile<T, B_c, D, Pitch>& K) {
+    constexpr int width = kRowVector<T, D>;
+    using Vector = simt::Vector<T, width>;
+#pragma unroll
+    for (int i = 0; i < Owner::rows; ++i)
+#pragma unroll
+        for (int j = 0; j < B_c / 8; ++j) S[i][j] = 0.0f;
+
+#pragma unroll 4
+    for (int d = 0; d < D; d += width) {
+        Vector q[Owner::rows];
+#pragma unroll
+        for (int i = 0; i < Owner::rows; ++i) q[i] = Q.template vec<Vector>(owner.row(i), d);
+#pragma unroll
+        for (int j = 0; j < B_c / 8; ++j) {
+            const Vector k = K.template vec<Vector>(owner.lane + 8 * j, d);
+#pragma unroll
+            for (int i = 0; i < Owner::rows; ++i)
+#pragma unroll
+                for (int e = 0; e < width; ++e) S[i][j] += float(q[i].element[e]) * float(k.element[e]);
+        }
+    }
+}
+
+/// The columns of O that a thread owns: vectors of kRowVector elements, eight lanes side by side.
+template <class T, int D>
+__device__ __forceinline__ int output_column(int lane, int vector) {
+    return (vector * 8 + lane) * kRowVector<T, D>;
+}
+
+/// O[i][c] += sum_j P(row i, j) V(j, column c), with column c = output_column(lane, c / width) + c % width.
+template <class Owner, class T, int B_r, int B_c, int D, int PitchP, int PitchV>
+__device__ __forceinline__ void accumulate(float (&O)[Owner::rows][D / 8], const Owner& owner,
+                                           const simt::SharedTile<float, B_r, B_c, PitchP>& P,
+                                           const simt::SharedTile<T, B_c, D, PitchV>& V) {
+    constexpr int width = kRowVector<T, D>;
+    using Vector = simt::Vector<T, width>;
+#pragma unroll 2
+    for (int j = 0; j < B_c; j += 4) {
+        float4 p[Owner::rows];
+#pragma unroll
+        for (int i = 0; i < Owner::rows; ++i) p[i] = P.template vec<float4>(owner.row(i), j);
+#pragma unroll
+        for (int k = 0; k < 4; ++k)
+#pragma unroll
+            for (int n = 0; n < D / 8 / width; ++n) {
+                const Vector v = V.template vec<Vector>(j + k, output_column<T, D>(owner.lane, n));
+#pragma unroll
+                for (int i = 0; i < Owner::rows; ++i) {
+                    const float p_ij = k == 0 ? p[i].x : k == 1 ? p[i].y : k == 2 ? p[i].z : p[i].w;
+#pragma unroll
+                    for (int e = 0; e < width; ++e) O[i][n * width + e] += p_ij * float(v.element[e]);
+                }
+            }
+    }
+}
+
+}  // namespace ladder::SIMT_MACHINE

@@ -1,0 +1,77 @@
+# ladder_add_phase(<folder> LABEL <phaseN> KERNELS <name>… SOURCES <file>… TESTS <file>…)
+#
+# Builds one phase. Each kernel file <name>.cuh is compiled once for each machine: by the C++ compiler for the CPU machine,
+# by nvcc for the GPU. Tests run on the CPU, and a second time on the GPU where there is one.
+#
+#   <folder>        object library: kernels for every machine of this build, and the host entries
+#   <folder>_test   the tests, as CTest <folder>.cpu and <folder>.cuda with label <phaseN>
+function(ladder_add_phase folder)
+    cmake_parse_arguments(PARSE_ARGV 1 phase "" "LABEL" "KERNELS;SOURCES;TESTS")
+
+    ladder_add_kernels(${folder} ${phase_KERNELS})
+    add_library(${folder} OBJECT ${phase_SOURCES})
+    target_link_libraries(${folder} PUBLIC ladder_headers ladder_torch)
+    target_precompile_headers(${folder} REUSE_FROM ladder_attention)
+    set_property(GLOBAL APPEND PROPERTY LADDER_PHASES ${folder})
+
+    ladder_add_test(${folder} LABELS ${phase_LABEL} SOURCES ${phase_TESTS} PHASES ${folder})
+endfunction()
+
+# ladder_add_kernels(<folder> <name>…): object libraries <folder>_kernels_cpu and <folder>_kernels_cuda.
+function(ladder_add_kernels folder)
+    set(cpu_files)
+    set(cuda_files)
+    foreach(name IN LISTS ARGN)
+        set(include "#include \"${folder}/${name}.cuh\"\n")
+        file(CONFIGURE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/${name}.cpu.cpp" CONTENT "${include}")
+        file(CONFIGURE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/${name}.cuda.cu" CONTENT "${include}")
+        list(APPEND cpu_files "${CMAKE_CURRENT_BINARY_DIR}/${name}.cpu.cpp")
+        list(APPEND cuda_files "${CMAKE_CURRENT_BINARY_DIR}/${name}.cuda.cu")
+    endforeach()
+
+    add_library(${folder}_kernels_cpu OBJECT ${cpu_files})
+    target_link_libraries(${folder}_kernels_cpu PUBLIC ladder_headers)
+    # GPU pragmas such as `#pragma unroll` mean nothing here.
+    target_compile_options(${folder}_kernels_cpu PRIVATE -Wno-unknown-pragmas)
+
+    if(LADDER_CUDA_KERNELS)
+        add_library(${folder}_kernels_cuda OBJECT EXCLUDE_FROM_ALL ${cuda_files})
+        target_link_libraries(${folder}_kernels_cuda PUBLIC ladder_headers)
+        set_target_properties(${folder}_kernels_cuda PROPERTIES CUDA_ARCHITECTURES "${LADDER_CUDA_ARCHITECTURES}")
+        add_dependencies(cuda_kernels ${folder}_kernels_cuda)
+    endif()
+endfunction()
+
+# Everything that a program using <phase>… consists of.
+function(ladder_link_phases target)
+    foreach(phase IN LISTS ARGN)
+        target_link_libraries(${target} PRIVATE ${phase} ${phase}_kernels_cpu)
+        if(LADDER_WITH_CUDA)
+            target_link_libraries(${target} PRIVATE ${phase}_kernels_cuda)
+        endif()
+    endforeach()
+    target_link_libraries(${target} PRIVATE ladder_common)
+endfunction()
+
+# ladder_add_test(<name> LABELS <label>… SOURCES <file>… [PHASES <phase>…] [LIBRARIES <library>…] [CPU_ONLY])
+#
+# A GoogleTest program <name>_test on the reference harness. A test that cannot run, for want of a GPU, exits with 77 and
+# CTest lists it as not run; it never counts as passed.
+function(ladder_add_test name)
+    cmake_parse_arguments(PARSE_ARGV 1 test "CPU_ONLY" "" "LABELS;SOURCES;PHASES;LIBRARIES")
+    add_executable(${name}_test ${test_SOURCES})
+    target_link_libraries(${name}_test PRIVATE ladder_reference_gtest ladder_reference ${test_LIBRARIES})
+    ladder_link_phases(${name}_test ${test_PHASES})
+    target_compile_options(${name}_test PRIVATE -fPIC)  # as the precompiled header was
+    target_precompile_headers(${name}_test REUSE_FROM ladder_attention)
+    target_compile_definitions(${name}_test PRIVATE LADDER_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+    set(devices cpu)
+    if(NOT test_CPU_ONLY)
+        list(APPEND devices cuda)
+    endif()
+    foreach(device IN LISTS devices)
+        add_test(NAME ${name}.${device} COMMAND ${name}_test --device=${device} --gtest_brief=1)
+        set_tests_properties(${name}.${device} PROPERTIES
+            LABELS "${test_LABELS};${device}" SKIP_RETURN_CODE 77 TIMEOUT 600)
+    endforeach()
+endfunction()

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "common/attention/options.h"
+
+namespace ladder::reference {
+
+/// A call that every attention entry must refuse, and what its message must say.
+struct BadInput {
+    std::string name = {};  ///< Letters, digits and underscores.
+    torch::Tensor q;
+    torch::Tensor k;
+    torch::Tensor v;
+    AttentionOptions options = {};
+    std::vector<std::string> mentions;  ///< The argument at fault ("k:") and the numbers it got.
+};
+
+std::ostream& operator<<(std::ostream& stream, const BadInput& input);
+
+/// Calls with exactly one thing wrong each. Tensors live on `device`; with a CUDA device the table also mixes devices.
+std::vector<BadInput> bad_inputs(torch::Device device);
+
+}  // namespace ladder::reference

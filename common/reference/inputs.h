@@ -1,0 +1,71 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+
+#include "common/attention/options.h"
+
+namespace ladder::reference {
+
+/// What the numbers look like. Each family exists because it catches mistakes that plain random numbers let through.
+enum class Family {
+    normal,                  ///< q, k, v standard normal: scores of standard deviation 1 at the default scale
+    scores_near_minus_1000,  ///< exposes a running max seeded with 0 or a finite sentinel: every exp underflows
+    one_huge_logit,          ///< one key scores +500 for even rows and -500 for odd ones: exp without the max overflows
+    equal_scores,            ///< every key the same: the result is the mean of V, and each key weighs 1 / Sk
+    index_ramp,              ///< row i looks up key (5 i + 3 h + b) mod Sk, and V counts its indices: swaps show
+    offset_values,           ///< |V| near 100: exposes weights that do not sum to 1
+    tiny,                    ///< q, k near 1e-2 and V near 1e-3: errors hide from absolute tolerances
+    rising_scores,           ///< the max grows with almost every key: exposes a missing rescale
+    falling_scores,          ///< the first keys dominate: exposes a max that forgets
+};
+
+/// How the tensors lie in memory. The last dimension always has stride 1; memory between rows is NaN.
+enum class Layout {
+    contiguous,      ///< [B, H, S, D]
+    bshd,            ///< transposed view of [B, S, H, D], as projections produce it
+    padded_rows,     ///< row stride > D, neither rows nor base aligned to 16 bytes
+    sliced_offset,   ///< a window into a larger tensor, at an offset in batch, head and sequence
+    expanded_heads,  ///< all kv heads are one head with stride 0 (q contiguous)
+};
+
+/// One attention problem, fully determined by these fields.
+struct AttentionCase {
+    std::string name = {};  ///< Letters, digits and underscores, fit for a GoogleTest parameter.
+    int64_t batch = 1;
+    int64_t query_heads = 1;
+    int64_t kv_heads = 1;
+    int64_t query_length = 1;
+    int64_t key_length = 1;
+    int64_t head_dim = 64;
+    torch::ScalarType dtype = torch::kFloat32;
+    Family family = Family::normal;
+    Layout layout = Layout::contiguous;
+    AttentionOptions options = {};
+    uint64_t seed = 0;
+};
+
+/// Multiply-adds in one of the two matrix products, B * Hq * Sq * Sk * D: what a case costs on the CPU machine.
+int64_t work(const AttentionCase& problem);
+
+/// A name made of every field that differs from the plainest case, e.g. "f16_h4_kv2_q33_k65_d64_tiny_bshd".
+std::string describe(const AttentionCase& problem);
+
+std::ostream& operator<<(std::ostream& stream, const AttentionCase& problem);
+
+struct AttentionInputs {
+    torch::Tensor q;  ///< [B, Hq, Sq, D]
+    torch::Tensor k;  ///< [B, Hkv, Sk, D]
+    torch::Tensor v;  ///< [B, Hkv, Sk, D]
+};
+
+/// Builds the tensors of a case. The same case gives the same numbers on every device.
+AttentionInputs make_inputs(const AttentionCase& problem, torch::Device device);
+
+/// The same numbers in another memory layout, on the same device. `expanded_heads` keeps only head 0.
+torch::Tensor with_layout(const torch::Tensor& tensor, Layout layout);
+
+}  // namespace ladder::reference

@@ -1,0 +1,90 @@
+#include <ATen/Parallel.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/reference/test_device.h"
+
+namespace ladder::reference {
+namespace {
+
+constexpr int kNothingRan = 2;
+constexpr int kNotRun = 77;  // What CTest's SKIP_RETURN_CODE is set to.
+
+torch::Device chosen_device = torch::kCPU;
+
+/// Why no tensor can live on the GPU here; nothing when one can.
+std::optional<std::string> why_no_cuda() {
+    if (!at::detail::getCUDAHooks().hasCUDART()) return "this libtorch is built without CUDA";
+    try {
+        at::ones({1}, at::TensorOptions().device(torch::kCUDA)).cpu();
+        return std::nullopt;
+    } catch (const c10::Error& error) {
+        const std::string message = error.what_without_backtrace();
+        return message.substr(0, message.find('\n'));
+    } catch (const std::exception& error) {
+        return error.what();
+    }
+}
+
+/// Parses what GoogleTest left in argv. Returns false, after saying why, on anything but --device=cpu|cuda.
+bool parse_device(int argc, char** argv) {
+    constexpr std::string_view kFlag = "--device=";
+    for (int n = 1; n < argc; ++n) {
+        const std::string_view argument = argv[n];
+        const auto value = argument.starts_with(kFlag) ? argument.substr(kFlag.size()) : std::string_view{};
+        if (value == "cpu") {
+            chosen_device = torch::kCPU;
+        } else if (value == "cuda") {
+            chosen_device = torch::Device(torch::kCUDA, 0);
+        } else {
+            std::cerr << "unknown argument \"" << argument
+                      << "\": use --device=cpu, --device=cuda or a --gtest_ flag\n";
+            return false;
+        }
+    }
+    return true;
+}
+
+int run_all(int argc, char** argv) {
+    ::testing::InitGoogleTest(&argc, argv);
+    if (!parse_device(argc, argv)) return EXIT_FAILURE;
+    if (GTEST_FLAG_GET(list_tests)) return RUN_ALL_TESTS();
+
+    const auto binary = std::filesystem::path(argv[0]).filename().string();
+    if (chosen_device.is_cuda()) {
+        if (const auto reason = why_no_cuda()) {
+            std::cout << "NOT RUN: " << binary << " on cuda: " << *reason << std::endl;
+            return kNotRun;
+        }
+    }
+    // The CPU machine has workers of its own; libtorch's would only compete with them for the same cores.
+    at::set_num_threads(1);
+
+    const int result = RUN_ALL_TESTS();
+    const auto& tests = *::testing::UnitTest::GetInstance();
+    if (tests.test_to_run_count() == 0) {
+        std::cerr << binary << ": no test ran; the filter \"" << GTEST_FLAG_GET(filter) << "\" selects none\n";
+        return kNothingRan;
+    }
+    if (tests.skipped_test_count() > 0) {
+        std::cerr << binary << ": " << tests.skipped_test_count() << " tests skipped; a skipped test is not a pass\n";
+        return EXIT_FAILURE;
+    }
+    return result;
+}
+
+}  // namespace
+
+torch::Device test_device() { return chosen_device; }
+
+}  // namespace ladder::reference
+
+int main(int argc, char** argv) { return ladder::reference::run_all(argc, argv); }

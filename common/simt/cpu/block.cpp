@@ -1,0 +1,334 @@
+#include "common/simt/cpu/block.h"
+
+#include <sys/mman.h>
+
+#include <bit>
+#include <new>
+#include <string>
+#include <utility>
+
+namespace simt {
+inline namespace cpu {
+
+namespace context = boost::context::detail;
+
+namespace {
+
+constexpr std::size_t kGuardBytes = 4096;
+constexpr std::intptr_t kHome = -1;
+
+std::string name_of(Collective kind) {
+    switch (kind) {
+        case Collective::syncwarp:
+            return "__syncwarp";
+        case Collective::shfl:
+            return "__shfl_sync";
+        case Collective::shfl_up:
+            return "__shfl_up_sync";
+        case Collective::shfl_down:
+            return "__shfl_down_sync";
+        case Collective::shfl_xor:
+            return "__shfl_xor_sync";
+        case Collective::ballot:
+            return "__ballot_sync";
+        case Collective::any:
+            return "__any_sync";
+        case Collective::all:
+            return "__all_sync";
+    }
+    return "warp collective";
+}
+
+std::string hex(std::uint32_t mask) {
+    constexpr char digits[] = "0123456789abcdef";
+    std::string text = "0x";
+    for (int shift = 28; shift >= 0; shift -= 4) text += digits[mask >> shift & 15];
+    return text;
+}
+
+}  // namespace
+
+FiberStacks::~FiberStacks() {
+    if (base_) munmap(base_, count_ * kStackBytes);
+}
+
+void FiberStacks::reserve(int count) {
+    if (count <= count_) return;
+    if (base_) munmap(base_, count_ * kStackBytes);
+    count_ = 0;
+    void* mapped =
+        mmap(nullptr, count * kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED) {
+        base_ = nullptr;
+        throw std::bad_alloc();
+    }
+    base_ = static_cast<std::byte*>(mapped);
+    count_ = count;
+    for (int i = 0; i < count; ++i) mprotect(base_ + i * kStackBytes, kGuardBytes, PROT_NONE);
+}
+
+void* FiberStacks::top_of(int fiber) const {
+    // Stacks that start at equal offsets of their pages would fight for the same cache sets.
+    return base_ + (fiber + 1) * kStackBytes - (fiber % 32) * 128;
+}
+
+void Block::run(const Launch& launch, uint3 index) {
+    const int threads = static_cast<int>(launch.block.volume());
+    if (threads_ != threads || blockDim.x != launch.block.x || blockDim.y != launch.block.y) {
+        thread_index_.resize(threads);
+        for (unsigned i = 0; i < unsigned(threads); ++i)
+            thread_index_[i] = {i % launch.block.x, i / launch.block.x % launch.block.y,
+                                i / (launch.block.x * launch.block.y)};
+    }
+    stacks_.reserve(threads);
+    threads_ = alive_ = threads;
+    contexts_.resize(threads);
+    waiting_at_.assign(threads, {});
+    warps_.resize((threads + 31) / 32);
+    for (int i = 0; i < threads; ++i)
+        contexts_[i] = context::make_fcontext(stacks_.top_of(i), FiberStacks::kStackBytes - 2 * kGuardBytes, enter);
+    for (int w = 0; w < int(warps_.size()); ++w) {
+        const int lanes = std::min(32, threads - w * 32);
+        warps_[w].live = warps_[w].runnable = lanes == 32 ? ~0u : (1u << lanes) - 1;
+        warps_[w].interval = 1;
+        warps_[w].pending_count = 0;
+    }
+
+    launch_ = &launch;
+    index_ = index;
+    at_barrier_ = 0;
+    failure_.reset();
+    current_ = this;
+    blockDim = launch.block;
+    gridDim = launch.grid;
+    blockIdx = index;
+    shared.start_block(launch.shared_bytes);
+    traffic.start_block(launch.trace, threads);
+
+    current_thread_ = 0;
+    threadIdx = thread_index_[0];
+    context::jump_fcontext(contexts_[0], reinterpret_cast<void*>(kHome));
+
+    traffic.end_block();
+    current_ = nullptr;
+    if (failure_) {
+        failure_->kernel = launch.kernel;
+        failure_->block = {index.x, index.y, index.z};
+        throw MachineError(*std::exchange(failure_, std::nullopt));
+    }
+}
+
+void Block::enter(context::transfer_t from) {
+    Block& block = current();
+    block.arrived_from(from);
+    block.launch_->body(block.launch_->arguments);
+    block.finish_thread();
+}
+
+void Block::arrived_from(context::transfer_t from) {
+    const auto previous = reinterpret_cast<std::intptr_t>(from.data);
+    (previous == kHome ? home_ : contexts_[previous]) = from.fctx;
+}
+
+void Block::switch_to(int next) {
+    const std::intptr_t previous = std::exchange(current_thread_, next);
+    threadIdx = thread_index_[next];
+    arrived_from(context::jump_fcontext(contexts_[next], reinterpret_cast<void*>(previous)));
+}
+
+int Block::next_runnable() const {
+    const int warps = static_cast<int>(warps_.size()), own = current_thread_ / 32;
+    const std::uint32_t runnable = warps_[own].runnable;
+    if (const std::uint32_t later = runnable & static_cast<std::uint32_t>(~0ull << (current_thread_ % 32 + 1)))
+        return own * 32 + std::countr_zero(later);
+    if (runnable) return own * 32 + std::countr_zero(runnable);
+    for (int i = 1; i < warps; ++i) {
+        const int w = (own + i) % warps;
+        if (warps_[w].runnable) return w * 32 + std::countr_zero(warps_[w].runnable);
+    }
+    return -1;
+}
+
+void Block::wait_for_others() {
+    warp().runnable &= ~(1u << lane());
+    const int next = next_runnable();
+    if (next < 0) [[unlikely]]
+        report_stuck();
+    switch_to(next);
+}
+
+void Block::finish_thread() {
+    Warp& w = warp();
+    const std::uint32_t bit = 1u << lane();
+    w.live &= ~bit;
+    w.runnable &= ~bit;
+    --alive_;
+    if (at_barrier_ > 0) report_diverged_barrier(current_thread_, {}, true);
+    for (int p = w.pending_count - 1; p >= 0; --p)
+        if (w.pending[p].arrived == (w.pending[p].mask & w.live)) complete(w, p);
+    if (alive_ == 0) context::jump_fcontext(home_, reinterpret_cast<void*>(kHome));
+    const int next = next_runnable();
+    if (next < 0) report_stuck();
+    switch_to(next);
+}
+
+void Block::barrier(SourceSite site) {
+    if (alive_ < threads_ || (at_barrier_ > 0 && site != barrier_site_)) [[unlikely]]
+        report_diverged_barrier(current_thread_, site, false);
+    if (at_barrier_ == 0) {
+        barrier_site_ = site;
+        first_at_barrier_ = current_thread_;
+    }
+    waiting_at_[current_thread_] = site;
+    if (++at_barrier_ == alive_)
+        release_barrier();
+    else
+        wait_for_others();
+}
+
+void Block::release_barrier() {
+    for (Warp& w : warps_) {
+        w.runnable = w.live;
+        ++w.interval;
+    }
+    at_barrier_ = 0;
+    shared.open_block_interval();
+    traffic.block_barrier();
+}
+
+std::uint64_t Block::collective(Collective kind, std::uint32_t mask, std::uint64_t value, int source_lane,
+                                SourceSite site) {
+    Warp& w = warp();
+    const int me = lane();
+    const std::uint32_t bit = 1u << me;
+    waiting_at_[current_thread_] = site;
+    if (!(mask & bit)) [[unlikely]]
+        fail({.fault = Fault::invalid_collective,
+              .first = {current_thread_, site},
+              .what = name_of(kind) + " with mask " + hex(mask) + ", which does not contain the calling lane " +
+                      std::to_string(me),
+              .advice = "a mask names exactly the lanes that execute the call; 0xffffffff is the whole warp"});
+
+    int p = 0;
+    while (p < w.pending_count && !(w.pending[p].mask & mask)) ++p;
+    if (p == w.pending_count) {
+        w.pending[p] = {mask, 0, kind, site, me};
+        ++w.pending_count;
+    } else if (w.pending[p].mask != mask || w.pending[p].kind != kind || w.pending[p].site != site) [[unlikely]] {
+        const Pending& other = w.pending[p];
+        fail({.fault = Fault::collective_divergence,
+              .first = {current_thread_, site},
+              .second = {current_thread_ / 32 * 32 + other.first_lane, other.site},
+              .what = "lane " + std::to_string(me) + " calls " + name_of(kind) + " with mask " + hex(mask) +
+                      " while lane " + std::to_string(other.first_lane) + " waits in " + name_of(other.kind) +
+                      " with mask " + hex(other.mask) + (other.kind == kind ? ", on another line" : ""),
+              .advice = "all lanes of a mask must execute the same collective: move it out of the branch"});
+    }
+    w.value[me] = value;
+    w.source[me] = source_lane;
+    w.pending[p].arrived |= bit;
+    if (w.pending[p].arrived == (mask & w.live))
+        complete(w, p);
+    else
+        wait_for_others();
+    return w.result[me];
+}
+
+void Block::complete(Warp& w, int pending_index) {
+    const Pending done = w.pending[pending_index];
+    w.pending[pending_index] = w.pending[--w.pending_count];
+    traffic.warp_collective();
+
+    std::uint32_t votes = 0;
+    switch (done.kind) {
+        case Collective::syncwarp:
+            // A mask that leaves lanes out orders only some pairs. The shadow keeps one interval per warp, so such a
+            // call counts as ordering nothing: too strict, never too lax.
+            if (done.arrived == w.live) ++w.interval;
+            break;
+        case Collective::shfl:
+        case Collective::shfl_up:
+        case Collective::shfl_down:
+        case Collective::shfl_xor:
+            for (std::uint32_t lanes = done.arrived; lanes; lanes &= lanes - 1) {
+                const int to = std::countr_zero(lanes), from = w.source[to];
+                if (!(done.arrived >> from & 1)) [[unlikely]]
+                    fail({.fault = Fault::invalid_collective,
+                          .first = {int(&w - warps_.data()) * 32 + to, done.site},
+                          .what = name_of(done.kind) + ": lane " + std::to_string(to) + " reads lane " +
+                                  std::to_string(from) + ", which does not take part (mask " + hex(done.mask) + ")",
+                          .advice = "a value read from a lane outside the mask is undefined"});
+                w.result[to] = w.value[from];
+            }
+            break;
+        case Collective::ballot:
+        case Collective::any:
+        case Collective::all:
+            for (std::uint32_t lanes = done.arrived; lanes; lanes &= lanes - 1)
+                if (w.value[std::countr_zero(lanes)]) votes |= lanes & -lanes;
+            const std::uint64_t answer = done.kind == Collective::ballot ? votes
+                                         : done.kind == Collective::any  ? votes != 0
+                                                                         : votes == done.arrived;
+            for (std::uint32_t lanes = done.arrived; lanes; lanes &= lanes - 1)
+                w.result[std::countr_zero(lanes)] = answer;
+            break;
+    }
+    w.runnable |= done.arrived & w.live;
+}
+
+void Block::fail(MachineError::Report report) {
+    failure_ = std::move(report);
+    context::jump_fcontext(home_, reinterpret_cast<void*>(kHome));
+    __builtin_unreachable();
+}
+
+void Block::report_diverged_barrier(int thread, SourceSite site, bool returned) {
+    MachineError::Report report{.fault = Fault::barrier_divergence,
+                                .advice =
+                                    "every thread of a block must reach the same __syncthreads(): let threads "
+                                    "without work skip the work, not the barrier"};
+    if (returned) {
+        report.first = {first_at_barrier_, barrier_site_};
+        report.what = "thread " + std::to_string(thread) + " has returned from the kernel while thread " +
+                      std::to_string(first_at_barrier_) + " waits at __syncthreads()";
+    } else if (at_barrier_ > 0) {
+        report.first = {thread, site};
+        report.second = {first_at_barrier_, barrier_site_};
+        report.what = "thread " + std::to_string(thread) + " is at one __syncthreads(), thread " +
+                      std::to_string(first_at_barrier_) + " at another";
+    } else {
+        report.first = {thread, site};
+        report.what = "thread " + std::to_string(thread) + " is at __syncthreads(), but " +
+                      std::to_string(threads_ - alive_) + " threads of the block have already returned";
+    }
+    fail(std::move(report));
+}
+
+void Block::report_stuck() {
+    MachineError::Report report{.fault = Fault::deadlock,
+                                .what = "no thread can go on",
+                                .advice =
+                                    "all lanes of a mask must execute the same collective, and all threads of "
+                                    "the block the same barrier"};
+    for (std::size_t i = 0; i < warps_.size(); ++i)
+        for (int p = 0; p < warps_[i].pending_count; ++p) {
+            const Pending& pending = warps_[i].pending[p];
+            const std::uint32_t missing = pending.mask & warps_[i].live & ~pending.arrived;
+            report.first = {int(i) * 32 + pending.first_lane, pending.site};
+            report.what +=
+                "; warp " + std::to_string(i) + " waits in " + name_of(pending.kind) + " for lanes " + hex(missing);
+            if (missing) {
+                const int absent = int(i) * 32 + std::countr_zero(missing);
+                report.second = {absent, waiting_at_[absent]};
+            }
+        }
+    if (at_barrier_ > 0) {
+        report.what +=
+            "; " + std::to_string(at_barrier_) + " of " + std::to_string(threads_) + " threads wait at __syncthreads()";
+        if (report.first.thread < 0) report.first = {first_at_barrier_, barrier_site_};
+    }
+    fail(std::move(report));
+}
+
+}  // namespace cpu
+}  // namespace simt

@@ -1,0 +1,135 @@
+#pragma once
+
+#include <boost/context/detail/fcontext.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "common/simt/cpu/cuda_names.h"
+#include "common/simt/cpu/shared_memory.h"
+#include "common/simt/cpu/traffic.h"
+#include "common/simt/machine_error.h"
+
+namespace simt {
+inline namespace cpu {
+
+/// The warp-wide operations that the machine knows.
+enum class Collective : std::uint8_t {
+    syncwarp,
+    shfl,
+    shfl_up,
+    shfl_down,
+    shfl_xor,
+    ballot,
+    any,
+    all,
+};
+
+/// The stacks of a block's threads: one mapping, a guard page below each stack, pages touched only when used.
+class FiberStacks {
+  public:
+    FiberStacks() = default;
+    ~FiberStacks();
+    FiberStacks(const FiberStacks&) = delete;
+    FiberStacks& operator=(const FiberStacks&) = delete;
+
+    void reserve(int count);
+    void* top_of(int fiber) const;
+    static constexpr std::size_t kStackBytes = 128 << 10;
+
+  private:
+    std::byte* base_ = nullptr;
+    int count_ = 0;
+};
+
+/// Runs one thread block: its threads are fibers on the calling OS thread, and each runs until it meets a barrier or a
+/// warp collective that still waits for others. The order is fixed (the lowest runnable thread of the same warp, then
+/// the next warp), so a kernel does the same thing on every run.
+class Block {
+  public:
+    struct Launch {
+        const char* kernel;
+        dim3 grid, block;
+        std::size_t shared_bytes;
+        bool trace;  ///< group accesses into warp requests, to count sectors and shared-memory wavefronts
+        void (*body)(const void*);
+        const void* arguments;
+    };
+
+    /// The block that the calling OS thread runs. Kernels reach the machine through it.
+    static Block& current() { return *current_; }
+
+    /// Runs block `index` of the launch to its end. Throws MachineError if the kernel does something wrong; the Block
+    /// can be used again afterwards.
+    void run(const Launch& launch, uint3 index);
+
+    void barrier(SourceSite site);
+    std::uint64_t collective(Collective kind, std::uint32_t mask, std::uint64_t value, int source_lane,
+                             SourceSite site);
+
+    int thread() const { return current_thread_; }
+    int lane() const { return current_thread_ % 32; }
+
+    void read_shared(std::size_t offset, std::size_t bytes, std::size_t element_bytes, SourceSite site) {
+        shared.read(offset, bytes, element_bytes, current_thread_, warp().interval, site);
+        traffic.shared(false, offset, bytes, current_thread_, site);
+    }
+    void write_shared(std::size_t offset, std::size_t bytes, std::size_t element_bytes, SourceSite site) {
+        shared.write(offset, bytes, element_bytes, current_thread_, warp().interval, site);
+        traffic.shared(true, offset, bytes, current_thread_, site);
+    }
+
+    /// Ends the whole block with a diagnosis. Never returns to the kernel: its threads are abandoned where they stand,
+    /// which is safe because kernels own nothing that needs destruction.
+    [[noreturn, gnu::cold, gnu::noinline]] void fail(MachineError::Report report);
+
+    SharedMemory shared;
+    Traffic traffic;
+
+  private:
+    struct Pending {
+        std::uint32_t mask, arrived;
+        Collective kind;
+        SourceSite site;
+        int first_lane;
+    };
+    struct Warp {
+        std::uint32_t live, runnable;
+        std::uint32_t interval;
+        int pending_count;
+        Pending pending[32];
+        std::uint64_t value[32], result[32];
+        int source[32];
+    };
+
+    static void enter(boost::context::detail::transfer_t);
+    void arrived_from(boost::context::detail::transfer_t);
+    void switch_to(int next);
+    void wait_for_others();
+    int next_runnable() const;
+    void finish_thread();
+    void release_barrier();
+    void complete(Warp&, int pending_index);
+    [[noreturn, gnu::cold, gnu::noinline]] void report_stuck();
+    [[noreturn, gnu::cold, gnu::noinline]] void report_diverged_barrier(int thread, SourceSite site, bool returned);
+    Warp& warp() { return warps_[current_thread_ / 32]; }
+
+    static inline constinit thread_local Block* current_ = nullptr;
+
+    const Launch* launch_ = nullptr;
+    uint3 index_{};
+    FiberStacks stacks_;
+    std::vector<boost::context::detail::fcontext_t> contexts_;
+    std::vector<uint3> thread_index_;
+    std::vector<SourceSite> waiting_at_;
+    std::vector<Warp> warps_;
+    boost::context::detail::fcontext_t home_{};
+    int threads_ = 0, alive_ = 0, current_thread_ = 0;
+    int at_barrier_ = 0, first_at_barrier_ = 0;
+    SourceSite barrier_site_;
+    std::optional<MachineError::Report> failure_;
+};
+
+}  // namespace cpu
+}  // namespace simt

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstddef>
+
+// The words that CUDA adds to C++. They are keywords to nvcc; to the CPU machine they carry no information, since every
+// function runs on the one processor and __launch_bounds__ only steers register allocation.
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline __attribute__((always_inline))
+#define __launch_bounds__(...)
+#define __restrict__ __restrict
+
+namespace simt {
+inline namespace cpu {
+
+struct uint3 {
+    unsigned x, y, z;
+};
+
+struct dim3 {
+    unsigned x, y, z;
+    constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+    constexpr std::size_t volume() const { return std::size_t{x} * y * z; }
+};
+
+struct alignas(8) float2 {
+    float x, y;
+};
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
+
+inline float2 make_float2(float x, float y) { return {x, y}; }
+inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+
+/// The error codes that the CPU machine gives, with CUDA's names and numbers.
+enum cudaError_t {
+    cudaSuccess = 0,
+    cudaErrorInvalidValue = 1,
+    cudaErrorInvalidConfiguration = 9,
+};
+
+const char* cudaGetErrorName(cudaError_t);
+const char* cudaGetErrorString(cudaError_t);
+
+using cudaStream_t = void*;  // launches finish before they return, so there is one stream and it is always empty
+
+struct cudaLaunchConfig_t {
+    dim3 gridDim;
+    dim3 blockDim;
+    std::size_t dynamicSmemBytes = 0;
+    cudaStream_t stream = nullptr;
+};
+
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+
+// Where the running thread is. The scheduler writes threadIdx at each switch between the threads of a block.
+inline constinit thread_local uint3 threadIdx{};
+inline constinit thread_local uint3 blockIdx{};
+inline constinit thread_local dim3 blockDim{};
+inline constinit thread_local dim3 gridDim{};
+inline constexpr int warpSize = 32;
+
+}  // namespace cpu
+}  // namespace simt
+
+using simt::cpu::blockDim;
+using simt::cpu::blockIdx;
+using simt::cpu::cudaError_t;
+using simt::cpu::cudaErrorInvalidConfiguration;
+using simt::cpu::cudaErrorInvalidValue;
+using simt::cpu::cudaFuncAttribute;
+using simt::cpu::cudaFuncAttributeMaxDynamicSharedMemorySize;
+using simt::cpu::cudaGetErrorName;
+using simt::cpu::cudaGetErrorString;
+using simt::cpu::cudaLaunchConfig_t;
+using simt::cpu::cudaStream_t;
+using simt::cpu::cudaSuccess;
+using simt::cpu::dim3;
+using simt::cpu::float2;
+using simt::cpu::float4;
+using simt::cpu::gridDim;
+using simt::cpu::make_float2;
+using simt::cpu::make_float4;
+using simt::cpu::threadIdx;
+using simt::cpu::uint3;
+using simt::cpu::warpSize;

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "common/simt/cpu/block.h"
+
+// CUDA's functions, under CUDA's names, with CUDA's meaning. The extra last argument carries the caller's source line.
+
+namespace simt {
+inline namespace cpu {
+
+template <class T>
+std::uint64_t to_register(T value) {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8, "a shuffle moves 1 to 8 bytes");
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, &value, sizeof(T));
+    return bits;
+}
+
+template <class T>
+T from_register(std::uint64_t bits) {
+    T value;
+    std::memcpy(&value, &bits, sizeof(T));
+    return value;
+}
+
+template <class T>
+T shuffle(Collective kind, unsigned mask, T value, int source, SourceSite site) {
+    return from_register<T>(Block::current().collective(kind, mask, to_register(value), source, site));
+}
+
+}  // namespace cpu
+}  // namespace simt
+
+inline void __syncthreads(simt::SourceSite site = simt::SourceSite::here()) { simt::Block::current().barrier(site); }
+
+inline void __syncwarp(unsigned mask = 0xffffffffu, simt::SourceSite site = simt::SourceSite::here()) {
+    simt::Block::current().collective(simt::Collective::syncwarp, mask, 0, 0, site);
+}
+
+/// The value of lane `source` of the caller's segment of `width` lanes.
+template <class T>
+T __shfl_sync(unsigned mask, T value, int source, int width = 32, simt::SourceSite site = simt::SourceSite::here()) {
+    const int lane = simt::Block::current().lane(), segment = lane & ~(width - 1);
+    return simt::shuffle(simt::Collective::shfl, mask, value, segment | (source & (width - 1)), site);
+}
+
+/// The value of the lane `delta` below; lanes that have none in their segment keep their own.
+template <class T>
+T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32,
+                 simt::SourceSite site = simt::SourceSite::here()) {
+    const int lane = simt::Block::current().lane(), source = lane - int(delta);
+    return simt::shuffle(simt::Collective::shfl_up, mask, value, source < (lane & ~(width - 1)) ? lane : source, site);
+}
+
+/// The value of the lane `delta` above; lanes that have none in their segment keep their own.
+template <class T>
+T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32,
+                   simt::SourceSite site = simt::SourceSite::here()) {
+    const int lane = simt::Block::current().lane(), source = lane + int(delta);
+    return simt::shuffle(simt::Collective::shfl_down, mask, value, source > (lane | (width - 1)) ? lane : source, site);
+}
+
+/// The value of lane `lane ^ lane_mask`; lanes for which that lies beyond their segment keep their own.
+template <class T>
+T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32,
+                  simt::SourceSite site = simt::SourceSite::here()) {
+    const int lane = simt::Block::current().lane(), source = lane ^ lane_mask;
+    return simt::shuffle(simt::Collective::shfl_xor, mask, value, source > (lane | (width - 1)) ? lane : source, site);
+}
+
+inline unsigned __ballot_sync(unsigned mask, int predicate, simt::SourceSite site = simt::SourceSite::here()) {
+    return unsigned(simt::Block::current().collective(simt::Collective::ballot, mask, predicate != 0, 0, site));
+}
+inline int __any_sync(unsigned mask, int predicate, simt::SourceSite site = simt::SourceSite::here()) {
+    return int(simt::Block::current().collective(simt::Collective::any, mask, predicate != 0, 0, site));
+}
+inline int __all_sync(unsigned mask, int predicate, simt::SourceSite site = simt::SourceSite::here()) {
+    return int(simt::Block::current().collective(simt::Collective::all, mask, predicate != 0, 0, site));
+}
+
+// The GPU's fast versions trade a few last bits for speed; here they are exact.
+inline float __expf(float x) { return std::exp(x); }
+inline float __logf(float x) { return std::log(x); }
+inline float __fdividef(float x, float y) { return x / y; }

@@ -1,0 +1,169 @@
+#include "common/simt/cpu/launch.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace simt {
+inline namespace cpu {
+namespace {
+
+std::mutex attributes_mutex;
+std::map<KernelKey, int> max_dynamic_shared_bytes;
+
+thread_local const char* launch_name = "kernel";
+thread_local Counters counters_of_last_launch;
+
+/// Blocks own stacks and shadow memory that are costly to map, so they outlive the launch and are lent to its workers.
+class BlockPool {
+  public:
+    std::unique_ptr<Block> take() {
+        const std::scoped_lock lock(mutex_);
+        if (free_.empty()) return std::make_unique<Block>();
+        std::unique_ptr<Block> block = std::move(free_.back());
+        free_.pop_back();
+        return block;
+    }
+    void give_back(std::unique_ptr<Block> block) {
+        const std::scoped_lock lock(mutex_);
+        free_.push_back(std::move(block));
+    }
+
+  private:
+    std::mutex mutex_;
+    std::vector<std::unique_ptr<Block>> free_;
+};
+
+BlockPool& pool() {
+    static BlockPool instance;
+    return instance;
+}
+
+int shared_limit(KernelKey kernel, const Device& device) {
+    const std::scoped_lock lock(attributes_mutex);
+    const auto raised = max_dynamic_shared_bytes.find(kernel);
+    const int asked = raised == max_dynamic_shared_bytes.end() ? 0 : raised->second;
+    return std::min(std::max(asked, device.shared_bytes_per_block), device.shared_bytes_per_block_optin);
+}
+
+bool within(const dim3& size, unsigned x, unsigned y, unsigned z) {
+    return size.x >= 1 && size.y >= 1 && size.z >= 1 && size.x <= x && size.y <= y && size.z <= z;
+}
+
+/// The blocks of a grid, handed out one by one in the order of the hardware: x fastest.
+class BlockQueue {
+  public:
+    explicit BlockQueue(dim3 grid) : grid_(grid), count_(grid.volume()) {}
+
+    bool next(std::size_t& number, uint3& index) {
+        number = next_.fetch_add(1, std::memory_order_relaxed);
+        if (number >= count_) return false;
+        index = {unsigned(number % grid_.x), unsigned(number / grid_.x % grid_.y),
+                 unsigned(number / grid_.x / grid_.y)};
+        return true;
+    }
+    void stop() { next_.store(count_, std::memory_order_relaxed); }
+
+  private:
+    dim3 grid_;
+    std::size_t count_;
+    std::atomic<std::size_t> next_{0};
+};
+
+}  // namespace
+
+const char* cudaGetErrorName(cudaError_t code) {
+    switch (code) {
+        case cudaSuccess:
+            return "cudaSuccess";
+        case cudaErrorInvalidValue:
+            return "cudaErrorInvalidValue";
+        case cudaErrorInvalidConfiguration:
+            return "cudaErrorInvalidConfiguration";
+    }
+    return "unrecognized error code";
+}
+
+const char* cudaGetErrorString(cudaError_t code) {
+    switch (code) {
+        case cudaSuccess:
+            return "no error";
+        case cudaErrorInvalidValue:
+            return "invalid argument";
+        case cudaErrorInvalidConfiguration:
+            return "invalid configuration argument";
+    }
+    return "unrecognized error code";
+}
+
+cudaError_t set_max_dynamic_shared_bytes(KernelKey kernel, int bytes) {
+    if (bytes < 0 || bytes > cpu_device().shared_bytes_per_block_optin) return cudaErrorInvalidValue;
+    const std::scoped_lock lock(attributes_mutex);
+    max_dynamic_shared_bytes[kernel] = bytes;
+    return cudaSuccess;
+}
+
+void name_next_launch(const char* kernel) { launch_name = kernel; }
+
+Counters last_launch_counters() { return counters_of_last_launch; }
+
+cudaError_t run_grid(KernelKey kernel, const cudaLaunchConfig_t& config, void (*body)(const void*),
+                     const void* arguments) {
+    counters_of_last_launch = {};
+    const Device device = cpu_device();
+    if (!within(config.gridDim, 0x7fffffffu, 65535, 65535) || !within(config.blockDim, 1024, 1024, 64) ||
+        config.blockDim.volume() > std::size_t(device.max_threads_per_block))
+        return cudaErrorInvalidConfiguration;
+    if (config.dynamicSmemBytes > std::size_t(shared_limit(kernel, device))) return cudaErrorInvalidValue;
+
+    const Block::Launch launch{
+        launch_name, config.gridDim, config.blockDim, config.dynamicSmemBytes, LaunchLog::listening(), body, arguments};
+    BlockQueue queue(config.gridDim);
+    std::mutex results_mutex;
+    Counters counters;
+    std::exception_ptr failure;
+    std::size_t failed_block = SIZE_MAX;
+    const auto work = [&] {
+        std::size_t number = SIZE_MAX;
+        std::exception_ptr error;
+        Counters counted;
+        try {
+            std::unique_ptr<Block> block = pool().take();
+            try {
+                for (uint3 index; queue.next(number, index);) block->run(launch, index);
+            } catch (...) {
+                queue.stop();
+                error = std::current_exception();
+            }
+            counted = block->traffic.take();
+            pool().give_back(std::move(block));
+        } catch (...) {
+            queue.stop();
+            error = std::current_exception();
+        }
+        const std::scoped_lock lock(results_mutex);
+        counters += counted;
+        if (error && number <= failed_block) {
+            failure = error;
+            failed_block = number;
+        }
+    };
+    {
+        std::vector<std::jthread> helpers;
+        const std::size_t workers = std::min<std::size_t>(cpu_workers(), config.gridDim.volume());
+        for (std::size_t i = 1; i < workers; ++i) helpers.emplace_back(work);
+        work();
+    }
+    if (failure) std::rethrow_exception(failure);
+    counters_of_last_launch = std::move(counters);
+    return cudaSuccess;
+}
+
+}  // namespace cpu
+}  // namespace simt

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <tuple>
+#include <utility>
+
+#include "common/simt/cpu/block.h"
+#include "common/simt/cpu/cuda_names.h"
+#include "common/simt/device.h"
+#include "common/simt/launch_log.h"
+
+namespace simt {
+inline namespace cpu {
+
+/// A kernel's address, as the key under which its attributes are kept.
+using KernelKey = const void*;
+
+cudaError_t set_max_dynamic_shared_bytes(KernelKey kernel, int bytes);
+
+/// Checks the launch against the device's limits, then runs its blocks on the worker threads. Returns what the CUDA
+/// runtime returns for a launch that the device cannot do; throws MachineError for a kernel that does something wrong.
+cudaError_t run_grid(KernelKey kernel, const cudaLaunchConfig_t& config, void (*body)(const void*),
+                     const void* arguments);
+
+/// The device whose limits the launches of this program must keep.
+inline Device current_device() { return cpu_device(); }
+
+inline constexpr bool kCountsTraffic = true;
+
+/// The name that the next launch on this thread goes by in messages.
+void name_next_launch(const char* kernel);
+
+/// Codes are returned, never left behind.
+inline void clear_last_error() {}
+
+/// What the last launch on this thread counted.
+Counters last_launch_counters();
+
+template <class... Parameters>
+cudaError_t cudaFuncSetAttribute(void (*kernel)(Parameters...), cudaFuncAttribute, int bytes) {
+    return set_max_dynamic_shared_bytes(reinterpret_cast<KernelKey>(kernel), bytes);
+}
+
+template <class... Parameters, class... Arguments>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
+                               Arguments&&... arguments) {
+    struct Call {
+        void (*kernel)(Parameters...);
+        std::tuple<Parameters...> arguments;
+    };
+    const Call call{kernel, std::tuple<Parameters...>(std::forward<Arguments>(arguments)...)};
+    return run_grid(
+        reinterpret_cast<KernelKey>(kernel), *config,
+        [](const void* erased) {
+            const Call& call = *static_cast<const Call*>(erased);
+            std::apply(call.kernel, call.arguments);
+        },
+        &call);
+}
+
+}  // namespace cpu
+}  // namespace simt
+
+using simt::cpu::cudaFuncSetAttribute;
+using simt::cpu::cudaLaunchKernelEx;

@@ -1,0 +1,9 @@
+#pragma once
+
+// The CPU machine as a kernel sees it: the same names that nvcc gives, each checked.
+
+#include "common/simt/cpu/cuda_names.h"
+#include "common/simt/cpu/float16.h"
+#include "common/simt/cpu/intrinsics.h"
+#include "common/simt/cpu/launch.h"
+#include "common/simt/cpu/views.h"

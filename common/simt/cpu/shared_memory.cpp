@@ -1,0 +1,75 @@
+#include "common/simt/cpu/shared_memory.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "common/simt/cpu/block.h"
+
+namespace simt {
+inline namespace cpu {
+
+void SharedMemory::Free::operator()(std::byte* p) const { std::free(p); }
+
+void SharedMemory::start_block(std::size_t bytes) {
+    const std::size_t rounded = (bytes + kAlignment) / kAlignment * kAlignment;
+    if (rounded > capacity_) {
+        memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded)));
+        if (!memory_) throw std::bad_alloc();
+        capacity_ = rounded;
+        cells_.assign(rounded / kCellBytes, Cell{});
+    }
+    bytes_ = bytes;
+    std::memset(memory_.get(), 0xFF, bytes);
+    regions_.clear();
+    if (block_interval_ > UINT32_MAX / 2) {
+        std::ranges::fill(cells_, Cell{});
+        block_interval_ = 0;
+    }
+    first_interval_ = ++block_interval_;
+}
+
+void SharedMemory::name_region(const Region& region) {
+    const auto same = [&](const Region& r) { return r.offset == region.offset && r.name == region.name; };
+    if (std::ranges::none_of(regions_, same)) regions_.push_back(region);
+}
+
+std::string SharedMemory::element_name(std::size_t offset) const {
+    for (const Region& r : regions_) {
+        const std::size_t end = r.offset + std::size_t(r.rows) * r.pitch * r.element_bytes;
+        if (offset < r.offset || offset >= end) continue;
+        const std::size_t element = (offset - r.offset) / r.element_bytes;
+        return std::string(r.name) + "(" + std::to_string(element / r.pitch) + ", " +
+               std::to_string(element % r.pitch) + ")";
+    }
+    return "shared byte " + std::to_string(offset);
+}
+
+void SharedMemory::uninitialised(std::size_t cell, int thread, SourceSite site) const {
+    Block::current().fail({.fault = Fault::uninitialised_read,
+                           .first = {thread, site},
+                           .what = "thread " + std::to_string(thread) + " reads " + element_name(cell * kCellBytes) +
+                                   ", which nobody has written in this block",
+                           .advice =
+                               "shared memory holds garbage when a block starts: write every element that is read, "
+                               "the padding of ragged tiles too"});
+}
+
+void SharedMemory::race(const char* does, std::size_t cell, int thread, SourceSite site, const char* did, int other,
+                        SourceSite other_site) const {
+    const bool one_warp = same_warp(thread, other);
+    Block::current().fail(
+        {.fault = Fault::race,
+         .first = {thread, site},
+         .second = {other, other_site},
+         .what = "thread " + std::to_string(thread) + " " + does + " " + element_name(cell * kCellBytes) +
+                 ", which thread " + std::to_string(other) + " " + did + "; no barrier lies between",
+         .advice = one_warp ? "the two threads share a warp: __syncwarp() between the two lines orders them, "
+                              "__syncthreads() does too"
+                            : "the two threads are in different warps: only __syncthreads() between the two lines "
+                              "orders them"});
+}
+
+}  // namespace cpu
+}  // namespace simt

@@ -1,0 +1,61 @@
+#include "common/simt/cpu/views.h"
+
+namespace simt {
+inline namespace cpu {
+namespace {
+
+constexpr std::size_t kArenaAlignment = 16;
+
+std::string place(int row, int column) { return "(" + std::to_string(row) + ", " + std::to_string(column) + ")"; }
+
+std::string span_of(int vector_width) {
+    return vector_width == 1 ? "" : ", a vector of " + std::to_string(vector_width) + " elements,";
+}
+
+}  // namespace
+
+void fail_index(const char* view, int row, int column, int rows, int columns, int vector_width, SourceSite site) {
+    Block& block = Block::current();
+    block.fail({.fault = Fault::out_of_bounds,
+                .first = {block.thread(), site},
+                .what = std::string(view) + place(row, column) + span_of(vector_width) + " lies outside the tile of " +
+                        std::to_string(rows) + " rows and " + std::to_string(columns) + " columns"});
+}
+
+void fail_alignment(const char* view, int row, int column, std::size_t alignment, SourceSite site) {
+    Block& block = Block::current();
+    block.fail({.fault = Fault::misaligned,
+                .first = {block.thread(), site},
+                .what = std::string(view) + place(row, column) + " is not aligned to " + std::to_string(alignment) +
+                        " bytes, or its neighbours do not follow it in memory",
+                .advice = "a vector access needs contiguous elements and an address that is a multiple of its size; "
+                          "fall back to single elements where strides or offsets do not give that"});
+}
+
+void fail_index(int tensor, int dimension, std::int64_t index, std::int64_t extent, int vector_width, SourceSite site) {
+    Block& block = Block::current();
+    block.fail({.fault = Fault::out_of_bounds,
+                .first = {block.thread(), site},
+                .what = std::string(tensor_name(tensor)) + ": index " + std::to_string(index) + span_of(vector_width) +
+                        " in dimension " + std::to_string(dimension) + ", whose extent is " + std::to_string(extent),
+                .advice = "the last tile of a ragged length needs a guard such as `if (row < length)`"});
+}
+
+void* SharedArena::carve(const char* name, int rows, int columns, int pitch, std::size_t element_bytes,
+                         SourceSite site) {
+    Block& block = Block::current();
+    const std::size_t offset = used_, bytes = std::size_t(rows) * std::size_t(pitch) * element_bytes;
+    used_ += (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+    if (rows < 0 || pitch < columns || columns < 0 || used_ > block.shared.bytes())
+        block.fail({.fault = Fault::arena_overflow,
+                    .first = {block.thread(), site},
+                    .what = std::string("carving ") + name + " [" + std::to_string(rows) + ", " +
+                            std::to_string(pitch) + "] brings the total to " + std::to_string(used_) +
+                            " bytes, but the launch asked for " + std::to_string(block.shared.bytes()),
+                    .advice = "dynamicSmemBytes of the launch must cover every tile, each rounded up to 16 bytes"});
+    block.shared.name_region({name, offset, rows, columns, pitch, int(element_bytes)});
+    return block.shared.data() + offset;
+}
+
+}  // namespace cpu
+}  // namespace simt

@@ -1,0 +1,253 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#include "common/simt/cpu/block.h"
+#include "common/simt/cpu/float16.h"
+#include "common/simt/tensor_argument.h"
+#include "common/simt/vector.h"
+
+namespace simt {
+inline namespace cpu {
+
+/// What a view's element access gives: it knows whether the program reads or writes, and tells the machine. It lives
+/// for one expression: `auto x = tile(r, c)` does not read, so nothing can be done with such an x. Write `float x = …`.
+template <class T, class Memory>
+class Ref {
+    using Value = std::remove_const_t<T>;
+
+  public:
+    Ref(T* element, Memory memory) : element_(element), memory_(memory) {}
+
+    operator Value() const&& {
+        memory_.note_read(element_, sizeof(T));
+        return *element_;
+    }
+    template <class U>
+    requires(!std::is_same_v<U, Value> && std::is_constructible_v<U, Value>) explicit operator U() const&& {
+        memory_.note_read(element_, sizeof(T));
+        return static_cast<U>(*element_);
+    }
+    void operator=(Value value) const&& requires(!std::is_const_v<T>) {
+        memory_.note_write(element_, sizeof(T));
+        *element_ = value;
+    }
+    void operator=(const Ref& other) const&& requires(!std::is_const_v<T>) {
+        std::move(*this) = static_cast<Value>(Ref(other));
+    }
+    void operator+=(Value value) const&& requires(!std::is_const_v<T>) {
+        memory_.note_read(element_, sizeof(T));
+        memory_.note_write(element_, sizeof(T));
+        *element_ += value;
+    }
+    void operator*=(Value value) const&& requires(!std::is_const_v<T>) {
+        memory_.note_read(element_, sizeof(T));
+        memory_.note_write(element_, sizeof(T));
+        *element_ *= value;
+    }
+
+  private:
+    T* element_;
+    Memory memory_;
+};
+
+struct SharedAccess {
+    std::size_t element_bytes;
+    SourceSite site;
+
+    void note_read(const void* p, std::size_t bytes) const {
+        Block& block = Block::current();
+        block.read_shared(offset_of(block, p), bytes, element_bytes, site);
+    }
+    void note_write(const void* p, std::size_t bytes) const {
+        Block& block = Block::current();
+        block.write_shared(offset_of(block, p), bytes, element_bytes, site);
+    }
+    static std::size_t offset_of(Block& block, const void* p) {
+        return std::size_t(static_cast<const std::byte*>(p) - block.shared.data());
+    }
+};
+
+struct GlobalAccess {
+    int tensor;
+    SourceSite site;
+
+    void note_read(const void* p, std::size_t bytes) const { note(false, p, bytes); }
+    void note_write(const void* p, std::size_t bytes) const { note(true, p, bytes); }
+    void note(bool write, const void* p, std::size_t bytes) const {
+        Block& block = Block::current();
+        block.traffic.global(write, tensor, p, bytes, block.thread(), site);
+    }
+};
+
+[[noreturn, gnu::cold, gnu::noinline]] void fail_index(const char* view, int row, int column, int rows, int columns,
+                                                       int vector_width, SourceSite site);
+[[noreturn, gnu::cold, gnu::noinline]] void fail_alignment(const char* view, int row, int column, std::size_t alignment,
+                                                           SourceSite site);
+[[noreturn, gnu::cold, gnu::noinline]] void fail_index(int tensor, int dimension, std::int64_t index,
+                                                       std::int64_t extent, int vector_width, SourceSite site);
+
+/// A matrix in shared memory whose shape is known when the kernel is compiled. Rows lie `Pitch` elements apart; a pitch
+/// above `Columns` is padding against bank conflicts.
+template <class T, int Rows, int Columns, int Pitch = Columns>
+class SharedTile {
+  public:
+    using Element = T;
+    static constexpr int rows() { return Rows; }
+    static constexpr int columns() { return Columns; }
+    static constexpr std::size_t bytes = std::size_t{Rows} * Pitch * sizeof(T);
+
+    SharedTile(T* base, const char* name) : base_(base), name_(name) {}
+
+    Ref<T, SharedAccess> operator()(int row, int column, SourceSite site = SourceSite::here()) const {
+        if (unsigned(row) >= unsigned(Rows) || unsigned(column) >= unsigned(Columns)) [[unlikely]]
+            fail_index(name_, row, column, Rows, Columns, 1, site);
+        return {base_ + row * Pitch + column, {sizeof(T), site}};
+    }
+
+    /// `sizeof(V) / sizeof(T)` neighbours of one row at once, from `column` on.
+    template <class V>
+    Ref<V, SharedAccess> vec(int row, int column, SourceSite site = SourceSite::here()) const {
+        constexpr int width = sizeof(V) / sizeof(T);
+        if (unsigned(row) >= unsigned(Rows) || column < 0 || column + width > Columns) [[unlikely]]
+            fail_index(name_, row, column, Rows, Columns, width, site);
+        T* const element = base_ + row * Pitch + column;
+        if (reinterpret_cast<std::uintptr_t>(element) % sizeof(V)) [[unlikely]]
+            fail_alignment(name_, row, column, sizeof(V), site);
+        return {reinterpret_cast<V*>(element), {sizeof(T), site}};
+    }
+
+  private:
+    T* base_;
+    const char* name_;
+};
+
+/// A matrix in shared memory whose shape is known only at launch.
+template <class T>
+class SharedMatrix {
+  public:
+    using Element = T;
+    int rows() const { return rows_; }
+    int columns() const { return columns_; }
+
+    SharedMatrix(T* base, int rows, int columns, const char* name)
+        : base_(base), rows_(rows), columns_(columns), name_(name) {}
+
+    Ref<T, SharedAccess> operator()(int row, int column, SourceSite site = SourceSite::here()) const {
+        if (unsigned(row) >= unsigned(rows_) || unsigned(column) >= unsigned(columns_)) [[unlikely]]
+            fail_index(name_, row, column, rows_, columns_, 1, site);
+        return {base_ + std::ptrdiff_t(row) * columns_ + column, {sizeof(T), site}};
+    }
+
+    template <class V>
+    Ref<V, SharedAccess> vec(int row, int column, SourceSite site = SourceSite::here()) const {
+        constexpr int width = sizeof(V) / sizeof(T);
+        if (unsigned(row) >= unsigned(rows_) || column < 0 || column + width > columns_) [[unlikely]]
+            fail_index(name_, row, column, rows_, columns_, width, site);
+        T* const element = base_ + std::ptrdiff_t(row) * columns_ + column;
+        if (reinterpret_cast<std::uintptr_t>(element) % sizeof(V)) [[unlikely]]
+            fail_alignment(name_, row, column, sizeof(V), site);
+        return {reinterpret_cast<V*>(element), {sizeof(T), site}};
+    }
+
+  private:
+    T* base_;
+    int rows_, columns_;
+    const char* name_;
+};
+
+/// Carves tiles from the shared memory that the launch asked for, one after the other, each aligned to 16 bytes. Every
+/// thread carves the same tiles in the same order.
+class SharedArena {
+  public:
+    template <class T, int Rows, int Columns, int Pitch = Columns>
+    SharedTile<T, Rows, Columns, Pitch> tile(const char* name, SourceSite site = SourceSite::here()) {
+        return {static_cast<T*>(carve(name, Rows, Columns, Pitch, sizeof(T), site)), name};
+    }
+
+    template <class T>
+    SharedMatrix<T> matrix(const char* name, int rows, int columns, SourceSite site = SourceSite::here()) {
+        return {static_cast<T*>(carve(name, rows, columns, columns, sizeof(T), site)), rows, columns, name};
+    }
+
+  private:
+    void* carve(const char* name, int rows, int columns, int pitch, std::size_t element_bytes, SourceSite site);
+    std::size_t used_ = 0;
+};
+
+/// A tensor in global memory: a base, extents, strides in elements, and the name under which its traffic is counted.
+template <class T, int Rank>
+class GlobalTensor {
+  public:
+    GlobalTensor() = default;
+    GlobalTensor(T* data, const std::int64_t* extents, const std::int64_t* strides, int tensor)
+        : data_(data), tensor_(tensor) {
+        for (int i = 0; i < Rank; ++i) {
+            extents_[i] = extents[i];
+            strides_[i] = strides[i];
+        }
+    }
+
+    std::int64_t extent(int dimension) const { return extents_[dimension]; }
+
+    Ref<T, GlobalAccess> operator()(std::int64_t i, SourceSite site = SourceSite::here()) const requires(Rank == 1) {
+        return {data_ + offset(0, i, 1, site), {tensor_, site}};
+    }
+    Ref<T, GlobalAccess> operator()(std::int64_t i, std::int64_t j, SourceSite site = SourceSite::here()) const
+        requires(Rank == 2) {
+        return {data_ + offset(0, i, 1, site) + offset(1, j, 1, site), {tensor_, site}};
+    }
+    Ref<T, GlobalAccess> operator()(std::int64_t i, std::int64_t j, std::int64_t k,
+                                    SourceSite site = SourceSite::here()) const requires(Rank == 3) {
+        return {data_ + offset(0, i, 1, site) + offset(1, j, 1, site) + offset(2, k, 1, site), {tensor_, site}};
+    }
+    Ref<T, GlobalAccess> operator()(std::int64_t i, std::int64_t j, std::int64_t k, std::int64_t l,
+                                    SourceSite site = SourceSite::here()) const requires(Rank == 4) {
+        return {data_ + offset(0, i, 1, site) + offset(1, j, 1, site) + offset(2, k, 1, site) + offset(3, l, 1, site),
+                {tensor_, site}};
+    }
+
+    /// `sizeof(V) / sizeof(T)` neighbours along the last dimension, from `column` on; that dimension must be
+    /// contiguous.
+    template <class V>
+    auto vec(std::int64_t row, std::int64_t column, SourceSite site = SourceSite::here()) const requires(Rank == 2) {
+        constexpr int width = sizeof(V) / sizeof(T);
+        using Vector = std::conditional_t<std::is_const_v<T>, const V, V>;
+        T* const element = data_ + offset(0, row, 1, site) + offset(1, column, width, site);
+        if (reinterpret_cast<std::uintptr_t>(element) % sizeof(V) || strides_[1] != 1) [[unlikely]]
+            fail_alignment(tensor_name(tensor_), int(row), int(column), sizeof(V), site);
+        return Ref<Vector, GlobalAccess>{reinterpret_cast<Vector*>(element), {tensor_, site}};
+    }
+
+    /// The tensor that is left when the first indices are fixed: `K.slice(batch, head)` is a matrix.
+    GlobalTensor<T, Rank - 1> slice(std::int64_t i, SourceSite site = SourceSite::here()) const requires(Rank > 1) {
+        return {data_ + offset(0, i, 1, site), extents_ + 1, strides_ + 1, tensor_};
+    }
+    GlobalTensor<T, Rank - 2> slice(std::int64_t i, std::int64_t j, SourceSite site = SourceSite::here()) const
+        requires(Rank > 2) {
+        return {data_ + offset(0, i, 1, site) + offset(1, j, 1, site), extents_ + 2, strides_ + 2, tensor_};
+    }
+
+  private:
+    std::int64_t offset(int dimension, std::int64_t index, int width, SourceSite site) const {
+        if (index < 0 || index + width > extents_[dimension]) [[unlikely]]
+            fail_index(tensor_, dimension, index, extents_[dimension], width, site);
+        return index * strides_[dimension];
+    }
+
+    T* data_ = nullptr;
+    std::int64_t extents_[Rank] = {}, strides_[Rank] = {};
+    int tensor_ = 0;
+};
+
+/// The view that a kernel takes of what the host passed.
+template <class T, int Rank>
+GlobalTensor<T, Rank> global_tensor(const TensorArgument& argument) {
+    return {static_cast<T*>(argument.data), argument.extents.data(), argument.strides.data(), tensor_id(argument.name)};
+}
+
+}  // namespace cpu
+}  // namespace simt

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <string>
+
+#include "common/simt/device_profile.h"
+
+namespace simt {
+
+/// What a launch has to know of the device it runs on: a real one, or the one that the CPU machine imitates.
+struct Device {
+    std::string name;  ///< product name
+    int multiprocessors;
+    int shared_bytes_per_block;        ///< dynamic shared memory without opting in
+    int shared_bytes_per_block_optin;  ///< after cudaFuncSetAttribute
+    int shared_bytes_per_multiprocessor;
+    int max_threads_per_block;
+    int max_threads_per_multiprocessor;
+};
+
+Device device_from(const DeviceProfile& profile);
+
+/// The device that the CPU machine imitates, and the number of OS threads it runs blocks on (one per core by default).
+/// Both are settings of the whole program; change them between launches only.
+Device cpu_device();
+void set_cpu_device(Device device);
+int cpu_workers();
+void set_cpu_workers(int workers);
+
+inline constexpr std::string_view kDefaultProfile = "rtx4090";
+
+/// Imitates another device while alive.
+class ScopedCpuDevice {
+  public:
+    explicit ScopedCpuDevice(Device device) : before_(cpu_device()) { set_cpu_device(std::move(device)); }
+    ~ScopedCpuDevice() { set_cpu_device(before_); }
+    ScopedCpuDevice(const ScopedCpuDevice&) = delete;
+    ScopedCpuDevice& operator=(const ScopedCpuDevice&) = delete;
+
+  private:
+    Device before_;
+};
+
+/// The current CUDA device. Null in a build without CUDA.
+[[gnu::weak]] Device cuda_device();
+
+}  // namespace simt

@@ -1,0 +1,41 @@
+#pragma once
+
+// Written once in CUDA's own calls; each machine brings its own version of those.
+
+#include <utility>
+
+#include "common/simt/launch_log.h"
+#include "common/simt/machine_error.h"
+#include "common/simt/shared_layout.h"
+
+namespace simt {
+inline namespace SIMT_MACHINE {
+
+/// Launches `kernel`, first raising its shared-memory limit if it needs more than a block gets without asking, and
+/// records the launch. Throws LaunchError with the CUDA call's own error if the device refuses.
+template <class... Parameters, class... Arguments>
+void launch(const char* name, const cudaLaunchConfig_t& config, void (*kernel)(Parameters...),
+            Arguments&&... arguments) {
+    const Device device = current_device();
+    const auto check = [&](const char* call, cudaError_t code) {
+        if (code == cudaSuccess) return;
+        clear_last_error();
+        throw LaunchError(name, call, int(code), cudaGetErrorName(code), config.dynamicSmemBytes,
+                          std::size_t(device.shared_bytes_per_block_optin), device.name);
+    };
+    if (config.dynamicSmemBytes > std::size_t(device.shared_bytes_per_block))
+        check("cudaFuncSetAttribute",
+              cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(config.dynamicSmemBytes)));
+    name_next_launch(name);
+    check("cudaLaunchKernelEx", cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...));
+    if (LaunchLog::listening())
+        LaunchLog::record({.kernel = name,
+                           .grid = {config.gridDim.x, config.gridDim.y, config.gridDim.z},
+                           .block = {config.blockDim.x, config.blockDim.y, config.blockDim.z},
+                           .shared_bytes_per_block = config.dynamicSmemBytes,
+                           .counted = kCountsTraffic,
+                           .counters = last_launch_counters()});
+}
+
+}  // namespace SIMT_MACHINE
+}  // namespace simt

@@ -1,0 +1,60 @@
+#include "common/simt/launch_log.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace simt {
+namespace {
+thread_local LaunchLog* innermost = nullptr;
+}
+
+std::uint64_t Counters::global_bytes_read() const {
+    std::uint64_t sum = 0;
+    for (const TensorTraffic& t : tensors) sum += t.bytes_read;
+    return sum;
+}
+
+std::uint64_t Counters::global_bytes_written() const {
+    std::uint64_t sum = 0;
+    for (const TensorTraffic& t : tensors) sum += t.bytes_written;
+    return sum;
+}
+
+Counters& Counters::operator+=(const Counters& other) {
+    for (const TensorTraffic& theirs : other.tensors) {
+        auto ours = std::ranges::find(tensors, theirs.tensor, &TensorTraffic::tensor);
+        if (ours == tensors.end()) {
+            tensors.push_back(theirs);
+            continue;
+        }
+        ours->bytes_read += theirs.bytes_read;
+        ours->bytes_written += theirs.bytes_written;
+        ours->sectors_read += theirs.sectors_read;
+        ours->sectors_written += theirs.sectors_written;
+    }
+    shared_bytes_read += other.shared_bytes_read;
+    shared_bytes_written += other.shared_bytes_written;
+    shared_requests += other.shared_requests;
+    shared_wavefronts += other.shared_wavefronts;
+    shared_wavefronts_ideal += other.shared_wavefronts_ideal;
+    block_barriers += other.block_barriers;
+    warp_collectives += other.warp_collectives;
+    return *this;
+}
+
+LaunchLog::LaunchLog() : outer_(std::exchange(innermost, this)) {}
+LaunchLog::~LaunchLog() { innermost = outer_; }
+
+Counters LaunchLog::total() const {
+    Counters sum;
+    for (const LaunchRecord& r : records_) sum += r.counters;
+    return sum;
+}
+
+void LaunchLog::record(LaunchRecord record) {
+    if (innermost) innermost->records_.push_back(std::move(record));
+}
+
+bool LaunchLog::listening() { return innermost != nullptr; }
+
+}  // namespace simt

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace simt {
+
+/// Traffic between a kernel and one named tensor in global memory.
+struct TensorTraffic {
+    std::string tensor;
+    std::uint64_t bytes_read = 0;  ///< as the threads asked for them
+    std::uint64_t bytes_written = 0;
+    std::uint64_t sectors_read = 0;  ///< distinct 32-byte sectors per warp request, what the memory system moves
+    std::uint64_t sectors_written = 0;
+};
+
+/// Everything the CPU machine counts during one launch.
+struct Counters {
+    std::vector<TensorTraffic> tensors;
+    std::uint64_t shared_bytes_read = 0;
+    std::uint64_t shared_bytes_written = 0;
+    std::uint64_t shared_requests = 0;    ///< warp-wide shared-memory instructions
+    std::uint64_t shared_wavefronts = 0;  ///< passes they took: more than the ideal number means bank conflicts
+    std::uint64_t shared_wavefronts_ideal = 0;
+    std::uint64_t block_barriers = 0;    ///< completed __syncthreads(), summed over blocks
+    std::uint64_t warp_collectives = 0;  ///< completed shuffles, votes and __syncwarp()
+
+    std::uint64_t global_bytes_read() const;
+    std::uint64_t global_bytes_written() const;
+    Counters& operator+=(const Counters&);
+};
+
+/// One kernel launch.
+struct LaunchRecord {
+    std::string kernel;
+    std::array<unsigned, 3> grid{}, block{};
+    std::size_t shared_bytes_per_block = 0;
+    bool counted = false;  ///< false on the GPU, where `counters` stays empty
+    Counters counters;
+
+    std::uint64_t blocks() const { return std::uint64_t{grid[0]} * grid[1] * grid[2]; }
+};
+
+/// While one is alive, every launch made by this thread is recorded in it (the innermost, if several are alive).
+class LaunchLog {
+  public:
+    LaunchLog();
+    ~LaunchLog();
+    LaunchLog(const LaunchLog&) = delete;
+    LaunchLog& operator=(const LaunchLog&) = delete;
+
+    std::span<const LaunchRecord> records() const { return records_; }
+
+    /// The counters of all recorded launches, summed; tensors of one name are one tensor.
+    Counters total() const;
+
+    /// Called by the launch function of either machine.
+    static void record(LaunchRecord);
+    static bool listening();
+
+  private:
+    std::vector<LaunchRecord> records_;
+    LaunchLog* outer_;
+};
+
+}  // namespace simt

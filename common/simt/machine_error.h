@@ -1,0 +1,69 @@
+#pragma once
+
+#include <array>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "common/simt/source_site.h"
+
+namespace simt {
+
+/// What the CPU machine can find wrong with a kernel while it runs.
+enum class Fault {
+    race,                   ///< two threads touch one shared element, one of them writes, no barrier between
+    uninitialised_read,     ///< shared memory read before anyone wrote it
+    out_of_bounds,          ///< an index outside a tile or tensor
+    misaligned,             ///< a vector access that is not aligned to its size
+    barrier_divergence,     ///< the threads of a block do not all reach the same __syncthreads()
+    collective_divergence,  ///< the lanes of a mask do not all reach the same warp collective
+    invalid_collective,     ///< a mask without the caller, or a shuffle that reads a lane outside the mask
+    deadlock,               ///< no thread can go on
+    arena_overflow,         ///< the kernel carves more shared memory than its launch asked for
+};
+
+std::string_view name_of(Fault);
+
+/// One thread's part in a fault.
+struct Witness {
+    int thread = -1;  ///< Linear index in the block; -1 where no thread is to be named.
+    SourceSite site;
+};
+
+/// A diagnosed mistake in a kernel: what happened, to which kernel and block, and the threads and source lines
+/// involved.
+class MachineError : public std::runtime_error {
+  public:
+    struct Report {
+        Fault fault{};
+        std::string kernel{};
+        std::array<unsigned, 3> block{};
+        Witness first{};     ///< the thread that was running when the fault was found
+        Witness second{};    ///< the other party, if there is one
+        std::string what{};  ///< the finding in a sentence or two
+        std::string advice{};
+    };
+
+    explicit MachineError(Report report);
+    const Report& report() const { return report_; }
+
+  private:
+    Report report_;
+};
+
+/// A launch, or a call that prepares one, that the device refused. The machine that ran it keeps working.
+class LaunchError : public std::runtime_error {
+  public:
+    LaunchError(std::string kernel, std::string call, int code, std::string code_name,
+                std::size_t required_shared_bytes, std::size_t shared_bytes_limit, std::string device);
+
+    std::string kernel;
+    std::string call;       ///< the CUDA call that failed, e.g. "cudaLaunchKernelEx"
+    int code;               ///< cudaError_t
+    std::string code_name;  ///< e.g. "cudaErrorInvalidValue"
+    std::size_t required_shared_bytes;
+    std::size_t shared_bytes_limit;  ///< the device's limit with opt-in
+    std::string device;
+};
+
+}  // namespace simt

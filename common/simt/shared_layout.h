@@ -1,0 +1,14 @@
+#pragma once
+
+#include <cstddef>
+
+namespace simt {
+
+/// Bytes that a tile takes in the shared-memory arena: its elements, rounded up to the 16 bytes that arenas align to.
+/// The sum over a kernel's tiles is the dynamicSmemBytes of its launch.
+template <class T>
+constexpr std::size_t shared_bytes(std::size_t rows, std::size_t pitch) {
+    return (rows * pitch * sizeof(T) + 15) / 16 * 16;
+}
+
+}  // namespace simt

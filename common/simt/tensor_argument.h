@@ -1,0 +1,30 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace simt {
+
+enum class ElementType { f32, f16, bf16 };
+
+/// A tensor on its way from the host to a kernel: nothing but numbers, so that kernels need not know the library that
+/// owns the memory. Dimensions beyond `rank` are unused.
+struct TensorArgument {
+    const char* name = "";  ///< under which its traffic is counted: "Q", "K", …; must be a literal
+    void* data = nullptr;
+    ElementType type = ElementType::f32;
+    int rank = 0;
+    std::array<std::int64_t, 4> extents{};
+    std::array<std::int64_t, 4> strides{};  ///< in elements
+
+    /// Whether every row of the last dimension starts at a multiple of 16 bytes, so that wide vectors may be used.
+    bool rows_aligned_to_16_bytes() const {
+        const std::int64_t width = 16 / (type == ElementType::f32 ? 4 : 2);
+        if (rank == 0 || reinterpret_cast<std::uintptr_t>(data) % 16 || extents[rank - 1] % width) return false;
+        for (int i = 0; i + 1 < rank; ++i)
+            if (extents[i] > 1 && strides[i] % width) return false;
+        return strides[rank - 1] == 1;
+    }
+};
+
+}  // namespace simt
