@@ -10,6 +10,7 @@ namespace ladder {
 // fa2.cuh, compiled once per machine.
 namespace cpu {
 void launch_fa2_forward(const AttentionArguments&);
+std::size_t fa2_shared_bytes(const AttentionArguments&);
 GlobalBytes fa2_forward_bytes(const AttentionArguments&);
 }  // namespace cpu
 namespace cuda {
@@ -19,6 +20,8 @@ namespace cuda {
 AttentionResult fa2_forward(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                             const AttentionOptions& options) {
     check_attention(q, k, v, options);
+    check_shared_memory("fa2_forward", cpu::fa2_shared_bytes(attention_arguments(q, k, v, q, {}, options)), q.device(),
+                        "a smaller head dimension or a 16-bit dtype needs less");
     AttentionResult result{.out = allocate(q.sizes(), q.options()),
                            .lse = allocate(q.sizes().slice(0, 3), q.options().dtype(torch::kFloat32))};
     run_on(q.device(), cpu::launch_fa2_forward, cuda::launch_fa2_forward,

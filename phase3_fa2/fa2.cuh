@@ -71,9 +71,11 @@ __global__ void __launch_bounds__(kFa2Threads) fa2_forward_kernel(ForwardTensors
 
     const Owner owner;
     float m_i[Owner::rows], l_i[Owner::rows], O_i[Owner::rows][D / 8];
+#pragma unroll
     for (int i = 0; i < Owner::rows; ++i) {
         m_i[i] = -INFINITY;
         l_i[i] = 0.0f;
+#pragma unroll
         for (int c = 0; c < D / 8; ++c) O_i[i][c] = 0.0f;
     }
 
@@ -88,8 +90,10 @@ __global__ void __launch_bounds__(kFa2Threads) fa2_forward_kernel(ForwardTensors
         float S_ij[Owner::rows][B_c / 8];
         multiply_transposed(S_ij, owner, Q_i, K_j);
 
+#pragma unroll
         for (int i = 0; i < Owner::rows; ++i) {
             float m_tile = -INFINITY;
+#pragma unroll
             for (int j = 0; j < B_c / 8; ++j) {
                 const bool exists = first_key + owner.lane + 8 * j < key_length;
                 S_ij[i][j] = exists ? S_ij[i][j] * t.scale : -INFINITY;
@@ -100,6 +104,7 @@ __global__ void __launch_bounds__(kFa2Threads) fa2_forward_kernel(ForwardTensors
             const float rescale = __expf(m_i[i] - m_safe);  // what the old sums are worth under the new maximum
 
             float l_tile = 0.0f;
+#pragma unroll
             for (int j = 0; j < B_c / 8; ++j) {
                 const float p = __expf(S_ij[i][j] - m_safe);
                 l_tile += p;
@@ -107,6 +112,7 @@ __global__ void __launch_bounds__(kFa2Threads) fa2_forward_kernel(ForwardTensors
             }
             m_i[i] = m_new;
             l_i[i] = rescale * l_i[i] + row_sum(l_tile);
+#pragma unroll
             for (int c = 0; c < D / 8; ++c) O_i[i][c] *= rescale;
         }
         __syncwarp();  // the rows of P_ij are complete before their warp reads them; no other warp touches them
@@ -117,16 +123,27 @@ __global__ void __launch_bounds__(kFa2Threads) fa2_forward_kernel(ForwardTensors
     const auto O = t.O.slice(b, h);
     const auto LSE = t.LSE.slice(b, h);
     constexpr int width = kRowVector<T, D>;
+#pragma unroll
     for (int i = 0; i < Owner::rows; ++i) {
         const int query = first_query + owner.row(i);
         if (query >= query_length) continue;
-        // Where every score is -inf this is 0 / 0: NaN, as softmax has it.
+        // Where every score is -inf this makes 0 * (1 / 0): NaN, as softmax has it.
+        const float inverse = 1.0f / l_i[i];
+#pragma unroll
         for (int c = 0; c < D / 8; ++c) {
             const int column = output_column<T, D>(owner.lane, c / width) + c % width;
-            if (column < head_dim) O(query, column) = T(O_i[i][c] / l_i[i]);
+            if (column < head_dim) O(query, column) = T(O_i[i][c] * inverse);
         }
         if (owner.lane == 0) LSE(query) = m_i[i] + logf(l_i[i]);
     }
+}
+
+std::size_t fa2_shared_bytes(const AttentionArguments& a) {
+    std::size_t bytes = 0;
+    with_element_type(a.q.type, [&]<class T>(std::type_identity<T>) {
+        with_head_dim(a.head_dim(), [&]<int D>(std::integral_constant<int, D>) { bytes = fa2_shared_bytes<T, D>(); });
+    });
+    return bytes;
 }
 
 /// Q once, K and V once for each query tile of each query head; O and LSE once.

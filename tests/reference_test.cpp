@@ -485,8 +485,25 @@ TEST(LowPrecision, is_close_to_the_oracle_but_not_it) {
         const double epsilon = dtype == torch::kFloat32 ? 0x1p-23 : dtype == torch::kFloat16 ? 0x1p-10 : 0x1p-7;
         EXPECT_GT(distance(fair.out, oracle.out), 0.02 * epsilon) << name_of(dtype);
         EXPECT_LT(distance(fair.out, oracle.out), 10 * epsilon) << name_of(dtype);
+        EXPECT_GT(distance(fair.lse, oracle.lse), 0.02 * epsilon) << name_of(dtype);
         EXPECT_LT(distance(fair.lse, oracle.lse), 10 * epsilon) << name_of(dtype);
     }
+}
+
+TEST(LowPrecision, rounds_scores_and_weights_to_the_dtype) {
+    const auto bfloat16 = [](const std::vector<double>& values, at::IntArrayRef sizes) {
+        return tensor_of(values, sizes).to(torch::kBFloat16);
+    };
+    // Three equal keys: 1 / 3 becomes 0.333984375, and 380 times that rounds to 127; 380 / 3 itself rounds to 126.5.
+    const auto zeros = bfloat16({0, 0, 0}, {1, 1, 3, 1}), one_query = bfloat16({0}, {1, 1, 1, 1});
+    const auto thirds = attention_low_precision(one_query, zeros, bfloat16({380, 0, 0}, {1, 1, 3, 1}));
+    EXPECT_EQ(thirds.out.item<double>(), 127.0);
+    // One key of score 1.0078125^2 = 1.01568603515625, which bfloat16 holds as 1.015625.
+    const auto x = bfloat16({1.0078125}, {1, 1, 1, 1});
+    EXPECT_EQ(attention_low_precision(x, x, x).lse.item<double>(), 1.015625);
+    // Times 1.48073 it rounds again: 1.015625 gives 1.50387 and thus 1.5; unrounded it would give 1.50396,
+    // so 1.5078125.
+    EXPECT_EQ(attention_low_precision(x, x, x, {.scale = 1.48073}).lse.item<double>(), 1.5);
 }
 
 TEST(LowPrecision, equals_torch_operators_in_float32) {
@@ -644,11 +661,17 @@ std::vector<Mistake> mistakes_without_lengths() {
 INSTANTIATE_TEST_SUITE_P(both, CaseLists, ::testing::ValuesIn(mistakes_without_lengths()),
                          [](const auto& info) { return name_of(info.param); });
 
-TEST(RefusesLengths, read_past_even_where_it_weighs_nothing) {
+TEST(RefusesLengths, read_past_even_with_weight_zero) {
     const auto lengths = lengths_tensor({23, 31});
+    const auto reads_whole_cache = [&](const auto& q, const auto& k, const auto& v, const auto& options) {
+        auto result = online_attention(q, k, v, options, lengths, {});
+        result.out += 0.0 * v.sum();
+        return result;
+    };
     for (const auto dtype : kDtypes) {
-        EXPECT_FALSE(matches_reference(entry_of({.mistake = Mistake::length_one_more}, lengths), grouped_case(dtype),
-                                       test_device(), Lse::present, lengths));
+        const auto problem = grouped_case(dtype);
+        EXPECT_TRUE(matches_reference(entry_of({}, lengths), problem, test_device(), Lse::present, lengths));
+        EXPECT_FALSE(matches_reference(reads_whole_cache, problem, test_device(), Lse::present, lengths));
     }
 }
 
@@ -1126,14 +1149,12 @@ TEST(TestProgram, fails_when_the_filter_selects_nothing) {
 
 TEST(TestProgram, says_not_run_instead_of_passing_without_a_gpu) {
     const auto run = run_self("--device=cuda --gtest_filter=Cases.describe_themselves");
-    if (test_device().is_cuda()) {
-        EXPECT_EQ(run.exit_code, 0) << run.output;
-    } else if (run.exit_code != 0) {
-        EXPECT_EQ(run.exit_code, 77) << run.output;
-        EXPECT_EQ(run.output.rfind("NOT RUN: ", 0), 0u) << run.output;
-        EXPECT_NE(run.output.find(" on cuda: "), std::string::npos) << run.output;
-        EXPECT_EQ(std::count(run.output.begin(), run.output.end(), '\n'), 1) << run.output;
-    }
+    const bool not_run = run.output.rfind("NOT RUN: ", 0) == 0;
+    EXPECT_EQ(run.exit_code, not_run ? 77 : 0) << run.output;
+    EXPECT_FALSE(not_run && test_device().is_cuda()) << run.output;
+    const auto* expected = not_run ? " on cuda: " : "[  PASSED  ] 1 test";
+    EXPECT_NE(run.output.find(expected), std::string::npos) << run.output;
+    EXPECT_TRUE(!not_run || std::count(run.output.begin(), run.output.end(), '\n') == 1) << run.output;
 }
 
 TEST(TestProgram, refuses_unknown_arguments_and_still_lists_tests) {

@@ -30,6 +30,12 @@ std::string name_of(Mask mask) {
     return "unknown";
 }
 
+std::string names_of(std::initializer_list<Mask> masks) {
+    std::string names;
+    for (const Mask mask : masks) names += (names.empty() ? "" : ", ") + name_of(mask);
+    return names;
+}
+
 void check_same(const std::string& name, const std::string& what, int64_t got, const std::string& other,
                 int64_t expected) {
     if (got != expected) refuse(name, what, " is ", got, ", but ", other, "'s is ", expected, "; they must be equal");
@@ -93,12 +99,15 @@ void check_attention(const torch::Tensor& q, const torch::Tensor& k, const torch
     }
     if (options.scale && !std::isfinite(*options.scale))
         refuse("scale", "it is ", *options.scale, "; a finite number is accepted, or none for 1/sqrt(head dimension)");
-    if (std::find(masks.begin(), masks.end(), options.mask) == masks.end()) {
-        std::string accepted;
-        for (const Mask m : masks) accepted += (accepted.empty() ? "" : ", ") + name_of(m);
-        refuse("mask", "it is ", name_of(options.mask), "; this kernel accepts ", accepted,
+    if (std::find(masks.begin(), masks.end(), options.mask) == masks.end())
+        refuse("mask", "it is ", name_of(options.mask), "; this kernel accepts ", names_of(masks),
                ", phase 4 accepts them all");
-    }
+}
+
+Mask mask_named(const std::string& name, std::initializer_list<Mask> masks) {
+    for (const Mask mask : masks)
+        if (name == name_of(mask)) return mask;
+    refuse("mask", "it is \"", name, "\"; accepted are ", names_of(masks));
 }
 
 void check_shared_memory(const std::string& kernel, std::size_t required_bytes, torch::Device device,

@@ -32,6 +32,10 @@ void check_tensor(const std::string& name, const torch::Tensor& tensor, int64_t 
 void check_shared_memory(const std::string& kernel, std::size_t required_bytes, torch::Device device,
                          const std::string& remedy);
 
+/// The mask of that name, for callers that pass one as text; throws std::invalid_argument for a name not among `masks`,
+/// listing those.
+Mask mask_named(const std::string& name, std::initializer_list<Mask> masks);
+
 /// "[2, 8, 128, 64]", for messages.
 std::string shape_of(const torch::Tensor& tensor);
 

@@ -10,8 +10,8 @@ namespace ladder {
 
 /// What a caller may choose; the defaults give plain scaled dot-product attention.
 struct AttentionOptions {
-    std::optional<double> scale;  ///< Factor on the scores Q K^T; 1 / sqrt(D) when absent.
-    Mask mask = Mask::none;       ///< Only the phases that implement masks accept anything else.
+    std::optional<double> scale = {};  ///< Factor on the scores Q K^T; 1 / sqrt(D) when absent.
+    Mask mask = Mask::none;            ///< Only the phases that implement masks accept anything else.
 };
 
 /// What every attention entry returns.

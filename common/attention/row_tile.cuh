@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/attention/warp_reduce.cuh"
 #include "common/simt/simt.h"
 
 namespace ladder::SIMT_MACHINE {
@@ -30,15 +31,8 @@ struct RowOwner {
 };
 
 /// Over the eight lanes that share a row. All eight get the result.
-__device__ inline float row_max(float x) {
-    for (int step = 1; step < 8; step *= 2) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, step));
-    return x;
-}
-
-__device__ inline float row_sum(float x) {
-    for (int step = 1; step < 8; step *= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
-    return x;
-}
+__device__ __forceinline__ float row_max(float x) { return max_over<8>(x); }
+__device__ __forceinline__ float row_sum(float x) { return sum_over<8>(x); }
 
 /// Elements that a thread moves at once between shared memory and registers: 16 bytes, or less where eight lanes would
 /// reach beyond the row.

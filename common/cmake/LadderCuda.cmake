@@ -54,7 +54,7 @@ if(NOT LADDER_CUDA STREQUAL "OFF")
         message(FATAL_ERROR "LADDER_CUDA is ON, but no CUDA compiler was found: install the CUDA Toolkit and put nvcc on "
             "PATH, or set CMAKE_CUDA_COMPILER.")
     elseif(LADDER_CUDA STREQUAL "ON" AND NOT LADDER_WITH_CUDA)
-        message(FATAL_ERROR "LADDER_CUDA is ON, but the libtorch in ${LADDER_TORCH_DIR} has no CUDA: install PyTorch with "
+        message(FATAL_ERROR "LADDER_CUDA is ON, but the libtorch in ${LADDER_TORCH_LIBRARY} has no CUDA: install PyTorch with "
             "CUDA (pip install torch), or set Torch_DIR to one.")
     endif()
 endif()

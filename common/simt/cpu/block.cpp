@@ -74,7 +74,8 @@ void* FiberStacks::top_of(int fiber) const {
 
 void Block::run(const Launch& launch, uint3 index) {
     const int threads = static_cast<int>(launch.block.volume());
-    if (threads_ != threads || blockDim.x != launch.block.x || blockDim.y != launch.block.y) {
+    if (shape_.x != launch.block.x || shape_.y != launch.block.y || shape_.z != launch.block.z) {
+        shape_ = launch.block;
         thread_index_.resize(threads);
         for (unsigned i = 0; i < unsigned(threads); ++i)
             thread_index_[i] = {i % launch.block.x, i / launch.block.x % launch.block.y,
@@ -150,7 +151,9 @@ int Block::next_runnable() const {
 }
 
 void Block::wait_for_others() {
-    warp().runnable &= ~(1u << lane());
+    Warp& w = warp();
+    w.runnable &= ~(1u << lane());
+    if (w.runnable == 0 && w.pending_count == 0) traffic.warp_meets(current_thread_ / 32);  // at the barrier
     const int next = next_runnable();
     if (next < 0) [[unlikely]]
         report_stuck();
@@ -163,6 +166,7 @@ void Block::finish_thread() {
     w.live &= ~bit;
     w.runnable &= ~bit;
     --alive_;
+    if (w.live == 0) traffic.warp_meets(current_thread_ / 32);
     if (at_barrier_ > 0) report_diverged_barrier(current_thread_, {}, true);
     for (int p = w.pending_count - 1; p >= 0; --p)
         if (w.pending[p].arrived == (w.pending[p].mask & w.live)) complete(w, p);
@@ -194,6 +198,7 @@ void Block::release_barrier() {
     at_barrier_ = 0;
     shared.open_block_interval();
     traffic.block_barrier();
+    traffic.warp_meets(current_thread_ / 32);  // the other warps waited, and met when they began to
 }
 
 std::uint64_t Block::collective(Collective kind, std::uint32_t mask, std::uint64_t value, int source_lane,
@@ -209,20 +214,17 @@ std::uint64_t Block::collective(Collective kind, std::uint32_t mask, std::uint64
                       std::to_string(me),
               .advice = "a mask names exactly the lanes that execute the call; 0xffffffff is the whole warp"});
 
-    int p = 0;
-    while (p < w.pending_count && !(w.pending[p].mask & mask)) ++p;
+    int p = w.pending_count;
+    for (int i = 0; i < w.pending_count; ++i) {
+        const Pending& other = w.pending[i];
+        if (other.mask == mask && other.kind == kind && other.site == site)
+            p = i;
+        else if ((other.mask & bit) && (other.arrived & mask)) [[unlikely]]
+            report_diverged_collective(kind, mask, other, site);
+    }
     if (p == w.pending_count) {
         w.pending[p] = {mask, 0, kind, site, me};
         ++w.pending_count;
-    } else if (w.pending[p].mask != mask || w.pending[p].kind != kind || w.pending[p].site != site) [[unlikely]] {
-        const Pending& other = w.pending[p];
-        fail({.fault = Fault::collective_divergence,
-              .first = {current_thread_, site},
-              .second = {current_thread_ / 32 * 32 + other.first_lane, other.site},
-              .what = "lane " + std::to_string(me) + " calls " + name_of(kind) + " with mask " + hex(mask) +
-                      " while lane " + std::to_string(other.first_lane) + " waits in " + name_of(other.kind) +
-                      " with mask " + hex(other.mask) + (other.kind == kind ? ", on another line" : ""),
-              .advice = "all lanes of a mask must execute the same collective: move it out of the branch"});
     }
     w.value[me] = value;
     w.source[me] = source_lane;
@@ -238,6 +240,7 @@ void Block::complete(Warp& w, int pending_index) {
     const Pending done = w.pending[pending_index];
     w.pending[pending_index] = w.pending[--w.pending_count];
     traffic.warp_collective();
+    if (done.arrived == w.live) traffic.warp_meets(int(&w - warps_.data()));
 
     std::uint32_t votes = 0;
     switch (done.kind) {
@@ -302,6 +305,25 @@ void Block::report_diverged_barrier(int thread, SourceSite site, bool returned) 
                       std::to_string(threads_ - alive_) + " threads of the block have already returned";
     }
     fail(std::move(report));
+}
+
+void Block::report_diverged_collective(Collective kind, std::uint32_t mask, const Pending& other, SourceSite site) {
+    // The two wait for each other. Masks that merely overlap are fine: lanes that are through with one may still have
+    // the other before them.
+    fail({.fault = Fault::collective_divergence,
+          .first = {current_thread_, site},
+          .second = {current_thread_ / 32 * 32 + other.first_lane, other.site},
+          .what = "lane " + std::to_string(lane()) + " calls " + name_of(kind) + " with mask " + hex(mask) +
+                  " while lane " + std::to_string(other.first_lane) + " waits in " + name_of(other.kind) +
+                  " with mask " + hex(other.mask) + (other.site == site ? "" : ", on another line"),
+          .advice = "all lanes of a mask must execute the same collective: move it out of the branch"});
+}
+
+void Block::report_bad_width(Collective kind, int width, SourceSite site) {
+    fail({.fault = Fault::invalid_collective,
+          .first = {current_thread_, site},
+          .what = name_of(kind) + " with width " + std::to_string(width),
+          .advice = "a shuffle works in segments of 1, 2, 4, 8, 16 or 32 lanes"});
 }
 
 void Block::report_stuck() {

@@ -84,6 +84,8 @@ class Block {
     /// which is safe because kernels own nothing that needs destruction.
     [[noreturn, gnu::cold, gnu::noinline]] void fail(MachineError::Report report);
 
+    [[noreturn, gnu::cold, gnu::noinline]] void report_bad_width(Collective kind, int width, SourceSite site);
+
     SharedMemory shared;
     Traffic traffic;
 
@@ -112,6 +114,8 @@ class Block {
     void release_barrier();
     void complete(Warp&, int pending_index);
     [[noreturn, gnu::cold, gnu::noinline]] void report_stuck();
+    [[noreturn, gnu::cold, gnu::noinline]] void report_diverged_collective(Collective kind, std::uint32_t mask,
+                                                                           const Pending& other, SourceSite site);
     [[noreturn, gnu::cold, gnu::noinline]] void report_diverged_barrier(int thread, SourceSite site, bool returned);
     Warp& warp() { return warps_[current_thread_ / 32]; }
 
@@ -121,7 +125,8 @@ class Block {
     uint3 index_{};
     FiberStacks stacks_;
     std::vector<boost::context::detail::fcontext_t> contexts_;
-    std::vector<uint3> thread_index_;
+    std::vector<uint3> thread_index_;  // of a block of shape_
+    dim3 shape_{0, 0, 0};
     std::vector<SourceSite> waiting_at_;
     std::vector<Warp> warps_;
     boost::context::detail::fcontext_t home_{};

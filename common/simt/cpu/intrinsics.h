@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -27,9 +28,21 @@ T from_register(std::uint64_t bits) {
     return value;
 }
 
+/// One shuffle, as the PTX instruction `shfl.sync` defines it: the warp is cut into segments of `width` lanes, and only
+/// the lowest five bits of `operand` count. Lanes whose source lies beyond the end of their segment that they look
+/// towards keep their own value.
 template <class T>
-T shuffle(Collective kind, unsigned mask, T value, int source, SourceSite site) {
-    return from_register<T>(Block::current().collective(kind, mask, to_register(value), source, site));
+T shuffle(Collective kind, unsigned mask, T value, unsigned operand, int width, SourceSite site) {
+    Block& block = Block::current();
+    if (!std::has_single_bit(unsigned(width)) || unsigned(width) > 32) [[unlikely]]
+        block.report_bad_width(kind, width, site);
+    const int lane = block.lane(), first = lane & -width, last = first + width - 1, b = int(operand % 32);
+    int source = lane;
+    if (kind == Collective::shfl) source = first | (b & (width - 1));
+    if (kind == Collective::shfl_up && lane - b >= first) source = lane - b;
+    if (kind == Collective::shfl_down && lane + b <= last) source = lane + b;
+    if (kind == Collective::shfl_xor && (lane ^ b) <= last) source = lane ^ b;
+    return from_register<T>(block.collective(kind, mask, to_register(value), source, site));
 }
 
 }  // namespace cpu
@@ -41,35 +54,32 @@ inline void __syncwarp(unsigned mask = 0xffffffffu, simt::SourceSite site = simt
     simt::Block::current().collective(simt::Collective::syncwarp, mask, 0, 0, site);
 }
 
-/// The value of lane `source` of the caller's segment of `width` lanes.
+/// The value of lane `source` (modulo `width`) of the caller's segment of `width` lanes.
 template <class T>
 T __shfl_sync(unsigned mask, T value, int source, int width = 32, simt::SourceSite site = simt::SourceSite::here()) {
-    const int lane = simt::Block::current().lane(), segment = lane & ~(width - 1);
-    return simt::shuffle(simt::Collective::shfl, mask, value, segment | (source & (width - 1)), site);
+    return simt::shuffle(simt::Collective::shfl, mask, value, unsigned(source), width, site);
 }
 
 /// The value of the lane `delta` below; lanes that have none in their segment keep their own.
 template <class T>
 T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32,
                  simt::SourceSite site = simt::SourceSite::here()) {
-    const int lane = simt::Block::current().lane(), source = lane - int(delta);
-    return simt::shuffle(simt::Collective::shfl_up, mask, value, source < (lane & ~(width - 1)) ? lane : source, site);
+    return simt::shuffle(simt::Collective::shfl_up, mask, value, delta, width, site);
 }
 
 /// The value of the lane `delta` above; lanes that have none in their segment keep their own.
 template <class T>
 T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32,
                    simt::SourceSite site = simt::SourceSite::here()) {
-    const int lane = simt::Block::current().lane(), source = lane + int(delta);
-    return simt::shuffle(simt::Collective::shfl_down, mask, value, source > (lane | (width - 1)) ? lane : source, site);
+    return simt::shuffle(simt::Collective::shfl_down, mask, value, delta, width, site);
 }
 
-/// The value of lane `lane ^ lane_mask`; lanes for which that lies beyond their segment keep their own.
+/// The value of lane `lane ^ lane_mask`; lanes for which that lies beyond their segment keep their own. (An earlier
+/// segment may be read.)
 template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32,
                   simt::SourceSite site = simt::SourceSite::here()) {
-    const int lane = simt::Block::current().lane(), source = lane ^ lane_mask;
-    return simt::shuffle(simt::Collective::shfl_xor, mask, value, source > (lane | (width - 1)) ? lane : source, site);
+    return simt::shuffle(simt::Collective::shfl_xor, mask, value, unsigned(lane_mask), width, site);
 }
 
 inline unsigned __ballot_sync(unsigned mask, int predicate, simt::SourceSite site = simt::SourceSite::here()) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace simt {
@@ -17,7 +18,8 @@ namespace {
 std::mutex attributes_mutex;
 std::map<KernelKey, int> max_dynamic_shared_bytes;
 
-thread_local const char* launch_name = "kernel";
+constexpr const char* kUnnamed = "kernel";
+thread_local const char* launch_name = kUnnamed;
 thread_local Counters counters_of_last_launch;
 
 /// Blocks own stacks and shadow memory that are costly to map, so they outlive the launch and are lent to its workers.
@@ -116,14 +118,15 @@ Counters last_launch_counters() { return counters_of_last_launch; }
 cudaError_t run_grid(KernelKey kernel, const cudaLaunchConfig_t& config, void (*body)(const void*),
                      const void* arguments) {
     counters_of_last_launch = {};
+    const char* const name = std::exchange(launch_name, kUnnamed);
     const Device device = cpu_device();
     if (!within(config.gridDim, 0x7fffffffu, 65535, 65535) || !within(config.blockDim, 1024, 1024, 64) ||
         config.blockDim.volume() > std::size_t(device.max_threads_per_block))
         return cudaErrorInvalidConfiguration;
     if (config.dynamicSmemBytes > std::size_t(shared_limit(kernel, device))) return cudaErrorInvalidValue;
 
-    const Block::Launch launch{
-        launch_name, config.gridDim, config.blockDim, config.dynamicSmemBytes, LaunchLog::listening(), body, arguments};
+    const Block::Launch launch{name, config.gridDim, config.blockDim, config.dynamicSmemBytes, LaunchLog::listening(),
+                               body, arguments};
     BlockQueue queue(config.gridDim);
     std::mutex results_mutex;
     Counters counters;

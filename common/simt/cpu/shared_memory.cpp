@@ -50,10 +50,11 @@ void SharedMemory::uninitialised(std::size_t cell, int thread, SourceSite site) 
     Block::current().fail({.fault = Fault::uninitialised_read,
                            .first = {thread, site},
                            .what = "thread " + std::to_string(thread) + " reads " + element_name(cell * kCellBytes) +
-                                   ", which nobody has written in this block",
+                                   ", which nobody has written yet in this block",
                            .advice =
                                "shared memory holds garbage when a block starts: write every element that is read, "
-                               "the padding of ragged tiles too"});
+                               "the padding of ragged tiles too, and if another thread was to write it, let a "
+                               "barrier lie between"});
 }
 
 void SharedMemory::race(const char* does, std::size_t cell, int thread, SourceSite site, const char* did, int other,

@@ -65,9 +65,10 @@ class SharedMemory {
     struct Cell {
         std::uint32_t write_interval = 0, write_warp_interval = 0;
         std::uint32_t read_interval = 0, read_warp_interval = 0;
-        std::uint16_t writer = 0, reader = 0;
+        // With several readers, two of them: of two warps if there are, so that one always is a stranger to a writer.
+        std::uint16_t writer = 0, reader = 0, other_reader = 0;
         Readers readers = Readers::one_thread;
-        SourceSite write_site, read_site;
+        SourceSite write_site, read_site, other_read_site;
     };
 
     static bool same_warp(int a, int b) { return a / 32 == b / 32; }
@@ -85,12 +86,15 @@ class SharedMemory {
         const bool starts_afresh =
             c.read_interval != block_interval_ || (c.readers != Readers::several_warps && same_warp(c.reader, thread) &&
                                                    c.read_warp_interval < warp_interval);
-        if (starts_afresh)
+        if (starts_afresh) {
             c.readers = Readers::one_thread;
-        else if (!same_warp(c.reader, thread))
+        } else if (!same_warp(c.reader, thread)) {
             c.readers = Readers::several_warps;
-        else if (c.reader != thread && c.readers == Readers::one_thread)
+            remember_other_reader(c);
+        } else if (c.reader != thread && c.readers != Readers::several_warps) {
             c.readers = Readers::one_warp;
+            remember_other_reader(c);
+        }
         c.read_interval = block_interval_;
         c.read_warp_interval = warp_interval;
         c.reader = static_cast<std::uint16_t>(thread);
@@ -102,12 +106,21 @@ class SharedMemory {
         if (c.write_interval == block_interval_ && c.writer != thread &&
             !(same_warp(c.writer, thread) && c.write_warp_interval < warp_interval)) [[unlikely]]
             race("writes", index, thread, site, "wrote", c.writer, c.write_site);
-        if (c.read_interval == block_interval_ && reads_race_with(c, thread, warp_interval)) [[unlikely]]
-            race("writes", index, thread, site, "read", c.reader, c.read_site);
+        if (c.read_interval == block_interval_ && reads_race_with(c, thread, warp_interval)) [[unlikely]] {
+            const bool other =
+                c.reader == thread || (c.readers == Readers::several_warps && same_warp(c.reader, thread));
+            race("writes", index, thread, site, "read", other ? c.other_reader : c.reader,
+                 other ? c.other_read_site : c.read_site);
+        }
         c.write_interval = block_interval_;
         c.write_warp_interval = warp_interval;
         c.writer = static_cast<std::uint16_t>(thread);
         c.write_site = site;
+    }
+
+    static void remember_other_reader(Cell& c) {
+        c.other_reader = c.reader;
+        c.other_read_site = c.read_site;
     }
 
     static bool reads_race_with(const Cell& c, int thread, std::uint32_t warp_interval) {

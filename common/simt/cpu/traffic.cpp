@@ -1,6 +1,7 @@
 #include "common/simt/cpu/traffic.h"
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <mutex>
 #include <stdexcept>
@@ -14,7 +15,6 @@ namespace {
 constexpr std::uint64_t kSectorBytes = 32;
 constexpr std::uint64_t kBankBytes = 4;
 constexpr int kBanks = 32;
-constexpr int kEvaluated = -1;  // in place of a request's number of lanes
 
 std::mutex names_mutex;
 std::vector<const char*> names;
@@ -38,75 +38,70 @@ const char* tensor_name(int id) {
     return names.at(id);
 }
 
-std::size_t Traffic::LineHash::operator()(const LineKey& key) const {
-    const std::size_t place = std::hash<std::uintptr_t>()(reinterpret_cast<std::uintptr_t>(key.site.file()));
-    return place ^ (std::size_t(key.site.line()) * 0x9e3779b97f4a7c15ull) ^ (std::size_t(key.warp) << 32) ^
-           std::size_t(key.kind);
+std::size_t Traffic::InstructionHash::operator()(const Instruction& i) const {
+    const std::size_t place = std::hash<std::uintptr_t>()(reinterpret_cast<std::uintptr_t>(i.site.file()));
+    return place ^ (std::size_t(i.site.line()) * 0x9e3779b97f4a7c15ull) ^ (std::size_t(i.kind) << 32) ^
+           (std::size_t(i.bytes) << 48);
 }
 
 void Traffic::start_block(bool trace, int threads) {
     trace_ = trace;
-    threads_ = threads;
-    lines_.clear();
-}
-
-void Traffic::join_request(int kind, std::uint64_t address, std::size_t bytes, int thread, SourceSite site) {
-    const int warp = thread / 32, lane = thread % 32;
-    Line& line = lines_[{warp, kind, site}];
-    line.kind = kind;
-    const std::uint32_t ordinal = line.accesses[lane]++;
-    // A lane that skipped the line for a while joins the oldest request that is still open.
-    const std::uint32_t slot = ordinal < line.first ? 0 : ordinal - line.first;
-    if (ordinal < line.first) line.accesses[lane] = line.first + 1;
-    if (slot >= line.requests.size()) line.requests.resize(slot + 1);
-    Request& request = line.requests[slot];
-    if (request.lanes == kEvaluated) return;
-    request.bytes = int(bytes);
-    request.address[request.lanes++] = address;
-    if (request.lanes < std::min(32, threads_ - warp * 32)) return;
-
-    evaluate(kind, request);
-    request.lanes = kEvaluated;
-    if (++line.evaluated == line.requests.size()) {
-        line.first += std::uint32_t(line.requests.size());
-        line.evaluated = 0;
-        line.requests.clear();
-    }
+    if (!trace) return;
+    warps_.resize(std::max(warps_.size(), std::size_t(threads + 31) / 32));
+    for (LaneStreams& warp : warps_) warp.clear();
 }
 
 void Traffic::end_block() {
-    for (auto& [key, line] : lines_)
-        for (const Request& request : line.requests)
-            if (request.lanes > 0) evaluate(line.kind, request);
-    lines_.clear();
+    if (!trace_) return;
+    for (LaneStreams& warp : warps_) evaluate(warp);
 }
 
-void Traffic::evaluate(int kind, const Request& request) {
-    if (kind >= kGlobal) {
-        std::array<std::uint64_t, 32 * 2> sectors;
-        int n = 0;
-        for (int i = 0; i < request.lanes; ++i) {
-            sectors[n++] = request.address[i] / kSectorBytes;
-            sectors[n++] = (request.address[i] + request.bytes - 1) / kSectorBytes;
-        }
-        std::sort(sectors.begin(), sectors.begin() + n);
-        const auto distinct = std::unique(sectors.begin(), sectors.begin() + n) - sectors.begin();
-        Tally& tally = tensors_[(kind - kGlobal) / 2];
-        ((kind - kGlobal) % 2 ? tally.sectors_written : tally.sectors_read) += std::uint64_t(distinct);
-        return;
+void Traffic::record(const Instruction& instruction, std::uint64_t address, int thread) {
+    const auto [known, is_new] = numbers_.try_emplace(instruction, std::uint32_t(instructions_.size()));
+    if (is_new) {
+        instructions_.push_back(instruction);
+        sites_.push_back(instruction.site);
     }
+    warps_[thread / 32].record(thread % 32, known->second, address);
+}
 
-    // Shared memory serves 128 bytes a pass: 32 lanes of 4 bytes, 16 of 8, or 8 of 16. Within a pass each bank gives
-    // one word; lanes that want the same word share it, lanes that want different words of one bank take turns.
+void Traffic::evaluate(LaneStreams& warp) {
+    warp.drain(sites_, [this](const LaneStreams::Request& request) {
+        const Instruction& instruction = instructions_[request.instruction];
+        if (instruction.kind >= kGlobal)
+            count_sectors(request, instruction);
+        else
+            count_wavefronts(request, instruction.bytes);
+    });
+}
+
+void Traffic::count_sectors(const LaneStreams::Request& request, const Instruction& instruction) {
+    std::array<std::uint64_t, 32 * 2> sectors;
+    int n = 0;
+    for (std::uint32_t lanes = request.lanes; lanes; lanes &= lanes - 1) {
+        const std::uint64_t address = request.address[std::countr_zero(lanes)];
+        sectors[n++] = address / kSectorBytes;
+        sectors[n++] = (address + instruction.bytes - 1) / kSectorBytes;
+    }
+    std::sort(sectors.begin(), sectors.begin() + n);
+    const auto distinct = std::unique(sectors.begin(), sectors.begin() + n) - sectors.begin();
+    Tally& tally = tensors_[(instruction.kind - kGlobal) / 2];
+    ((instruction.kind - kGlobal) % 2 ? tally.sectors_written : tally.sectors_read) += std::uint64_t(distinct);
+}
+
+// Shared memory serves 128 bytes a pass: 32 lanes of 4 bytes, 16 of 8, or 8 of 16. Within a pass each bank gives one
+// word; lanes that want the same word share it, lanes that want different words of one bank take turns.
+void Traffic::count_wavefronts(const LaneStreams::Request& request, int bytes) {
     ++sum_.shared_requests;
-    const int words_per_lane = std::max(1, request.bytes / int(kBankBytes));
+    const int words_per_lane = std::max(1, bytes / int(kBankBytes));
     const int lanes_per_pass = std::max(1, 32 / words_per_lane);
-    for (int first = 0; first < request.lanes; first += lanes_per_pass) {
+    for (int first = 0; first < 32; first += lanes_per_pass) {
         std::array<std::uint64_t, 32 * 4> words;
         int n = 0;
-        for (int i = first; i < std::min(request.lanes, first + lanes_per_pass); ++i)
-            for (int w = 0; w < words_per_lane && n < int(words.size()); ++w)
-                words[n++] = request.address[i] / kBankBytes + w;
+        for (int lane = first; lane < first + lanes_per_pass; ++lane)
+            for (int w = 0; w < words_per_lane && (request.lanes >> lane & 1) && n < int(words.size()); ++w)
+                words[n++] = request.address[lane] / kBankBytes + w;
+        if (n == 0) continue;
         std::sort(words.begin(), words.begin() + n);
         const auto end = std::unique(words.begin(), words.begin() + n);
         std::array<int, kBanks> per_bank{};

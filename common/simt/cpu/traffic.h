@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "common/simt/cpu/lane_streams.h"
 #include "common/simt/launch_log.h"
 #include "common/simt/source_site.h"
 
@@ -19,10 +20,8 @@ inline constexpr int kMaxTensorNames = 128;
 
 /// Counts what the blocks of one worker move.
 ///
-/// Bytes are counted access by access. Sectors and wavefronts are properties of a warp's request, but the machine runs
-/// one lane after the other. So with tracing on, the n-th access that a lane makes at a source line is put together
-/// with the n-th access of the other lanes at that line: on the GPU that is one instruction. A request is evaluated
-/// once its last lane has joined, or when the block ends.
+/// Bytes are counted access by access. Sectors and wavefronts are properties of a warp's request, so with tracing on
+/// each lane's accesses are kept until the warp meets, and then put together to requests (see LaneStreams).
 class Traffic {
   public:
     void start_block(bool trace, int threads);
@@ -30,17 +29,22 @@ class Traffic {
 
     void shared(bool write, std::size_t offset, std::size_t bytes, int thread, SourceSite site) {
         (write ? sum_.shared_bytes_written : sum_.shared_bytes_read) += bytes;
-        if (trace_) join_request(write ? kSharedWrite : kSharedRead, offset, bytes, thread, site);
+        if (trace_) record({site, write ? kSharedWrite : kSharedRead, int(bytes)}, offset, thread);
     }
 
     void global(bool write, int tensor, const void* address, std::size_t bytes, int thread, SourceSite site) {
         (write ? tensors_[tensor].bytes_written : tensors_[tensor].bytes_read) += bytes;
         if (trace_)
-            join_request(kGlobal + 2 * tensor + write, reinterpret_cast<std::uintptr_t>(address), bytes, thread, site);
+            record({site, kGlobal + 2 * tensor + write, int(bytes)}, reinterpret_cast<std::uintptr_t>(address), thread);
     }
 
     void block_barrier() { ++sum_.block_barriers; }
     void warp_collective() { ++sum_.warp_collectives; }
+
+    /// All lanes of `warp` that have not returned stand at one place.
+    void warp_meets(int warp) {
+        if (trace_) evaluate(warps_[warp]);
+    }
 
     /// The sums since the last call.
     Counters take();
@@ -51,35 +55,28 @@ class Traffic {
     struct Tally {
         std::uint64_t bytes_read = 0, bytes_written = 0, sectors_read = 0, sectors_written = 0;
     };
-    struct Request {
-        int lanes = 0, bytes = 0;
-        std::array<std::uint64_t, 32> address;
-    };
-    /// All requests that one source line of one warp still collects.
-    struct Line {
-        int kind = 0;
-        std::array<std::uint32_t, 32> accesses{};  // per lane, how many so far
-        std::uint32_t first = 0;                   // the ordinal of requests[0]
-        std::size_t evaluated = 0;
-        std::vector<Request> requests;
-    };
-    struct LineKey {
-        int warp, kind;
+    /// What a source line does to one memory, or to one tensor.
+    struct Instruction {
         SourceSite site;
-        friend bool operator==(const LineKey&, const LineKey&) = default;
+        int kind = 0, bytes = 0;
+        friend bool operator==(const Instruction&, const Instruction&) = default;
     };
-    struct LineHash {
-        std::size_t operator()(const LineKey&) const;
+    struct InstructionHash {
+        std::size_t operator()(const Instruction&) const;
     };
 
-    void join_request(int kind, std::uint64_t address, std::size_t bytes, int thread, SourceSite site);
-    void evaluate(int kind, const Request& request);
+    void record(const Instruction& instruction, std::uint64_t address, int thread);
+    void evaluate(LaneStreams& warp);
+    void count_sectors(const LaneStreams::Request& request, const Instruction& instruction);
+    void count_wavefronts(const LaneStreams::Request& request, int bytes);
 
     bool trace_ = false;
-    int threads_ = 0;
     Counters sum_;
     std::array<Tally, kMaxTensorNames> tensors_{};
-    std::unordered_map<LineKey, Line, LineHash> lines_;
+    std::unordered_map<Instruction, std::uint32_t, InstructionHash> numbers_;
+    std::vector<Instruction> instructions_;
+    std::vector<SourceSite> sites_;  // of instructions_
+    std::vector<LaneStreams> warps_;
 };
 
 }  // namespace cpu

@@ -21,6 +21,7 @@ class Ref {
 
   public:
     Ref(T* element, Memory memory) : element_(element), memory_(memory) {}
+    Ref(const Ref&) = default;
 
     operator Value() const&& {
         memory_.note_read(element_, sizeof(T));
@@ -94,6 +95,9 @@ struct GlobalAccess {
 /// above `Columns` is padding against bank conflicts.
 template <class T, int Rows, int Columns, int Pitch = Columns>
 class SharedTile {
+    static_assert(sizeof(T) % SharedMemory::kCellBytes == 0, "races are tracked in cells of two bytes");
+    static_assert(Rows >= 1 && Columns >= 1 && Pitch >= Columns, "a row must fit into its pitch");
+
   public:
     using Element = T;
     static constexpr int rows() { return Rows; }
@@ -128,6 +132,8 @@ class SharedTile {
 /// A matrix in shared memory whose shape is known only at launch.
 template <class T>
 class SharedMatrix {
+    static_assert(sizeof(T) % SharedMemory::kCellBytes == 0, "races are tracked in cells of two bytes");
+
   public:
     using Element = T;
     int rows() const { return rows_; }

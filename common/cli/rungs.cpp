@@ -1,0 +1,202 @@
+#include "common/cli/rungs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <tuple>
+
+#include "common/attention/machine.h"
+#include "common/reference/low_precision.h"
+#include "common/reference/oracle.h"
+#include "phase0_softmax/online_attention.h"
+#include "phase0_softmax/softmax.h"
+#include "phase1_naive/naive.h"
+#include "phase2_fa1/fa1.h"
+#include "phase3_fa2/fa2.h"
+#include "phase4_causal/causal.h"
+#include "phase5_decoding/decode.h"
+
+namespace ladder::cli {
+namespace {
+
+using reference::Comparison;
+using Outputs = std::vector<torch::Tensor>;
+
+Rung softmax_rung(std::string kernel, std::string changes, const torch::Tensor& x,
+                  torch::Tensor (*entry)(const torch::Tensor&), GlobalBytes bytes) {
+    return {.phase = 0,
+            .kernel = std::move(kernel),
+            .changes = std::move(changes),
+            .inputs = {{"x", x}},
+            .run = [=] { return Outputs{entry(x)}; },
+            .check =
+                [=](const Outputs& outputs) {
+                    return reference::compare(outputs[0], reference::softmax_oracle(x),
+                                              reference::softmax_low_precision(x));
+                },
+            .bytes = bytes};
+}
+
+template <class Entry>
+Rung attention_rung(int phase, std::string kernel, std::string changes, const TourInput& input,
+                    const AttentionOptions& options, const Entry& entry, GlobalBytes bytes) {
+    const auto [q, k, v] = std::tuple(input.q, input.k, input.v);
+    return {.phase = phase,
+            .kernel = std::move(kernel),
+            .changes = std::move(changes),
+            .inputs = {{"q", q}, {"k", k}, {"v", v}},
+            .run =
+                [=] {
+                    const AttentionResult result = entry(q, k, v);
+                    return Outputs{result.out, result.lse};
+                },
+            .check =
+                [=](const Outputs& outputs) {
+                    return reference::compare_attention({outputs[0], outputs[1]}, q, k, v, options);
+                },
+            .bytes = bytes};
+}
+
+std::vector<Rung> softmax_rungs(const TourInput& input) {
+    const torch::Tensor& x = input.scores;
+    const torch::Tensor long_rows = x.reshape({input.q.size(1), -1});
+    const TourInput one_row{.q = input.q.slice(2, input.q.size(2) - 1),
+                            .k = input.k,
+                            .v = input.v,
+                            .scores = {},
+                            .description = input.description};
+    return {
+        softmax_rung("safe_softmax",
+                     "Three passes over each row: its maximum, the sum of the exponentials below it, the quotients. "
+                     "Every score is read three times.",
+                     x, safe_softmax, safe_softmax_bytes(x)),
+        softmax_rung("online_softmax",
+                     "Two passes: the maximum and the sum grow together, and the sum is rescaled whenever the maximum "
+                     "moves. Every score is read twice.",
+                     x, online_softmax, online_softmax_bytes(x)),
+        softmax_rung("block_softmax",
+                     "The pair (m, l) merges associatively, so a row can be cut into pieces: lanes, warps, a whole "
+                     "block at work on one row.",
+                     x, block_softmax, block_softmax_bytes(x)),
+        attention_rung(
+            0, "online_attention",
+            "One pass: the output is rescaled like the sum, so softmax(q K^T) V of one query row needs every key and "
+            "value once, and no memory that grows with N. All later rungs grow from this one.",
+            one_row, {}, [](const auto& q, const auto& k, const auto& v) { return online_attention(q, k, v); },
+            online_attention_bytes(one_row.q, one_row.k, one_row.v))};
+}
+
+/// As many query rows per block as the device has shared memory for: up to the default.
+int64_t fitting_block_rows(Scheme scheme, const TourInput& input) {
+    const auto limit = std::size_t(device_limits(input.q.device()).shared_bytes_per_block_optin);
+    const BlockedShape shape{.scheme = scheme, .type = simt::ElementType::f16, .head_dim = input.q.size(3)};
+    return std::clamp<int64_t>(largest_block_rows(shape, input.k.size(2), limit), 1, kDefaultBlockRows);
+}
+
+std::vector<Rung> naive_rungs(const TourInput& input) {
+    const int64_t a_rows = fitting_block_rows(Scheme::q_blocked, input);
+    const int64_t b_rows = fitting_block_rows(Scheme::qv_blocked, input);
+    const auto rows_of = [](int64_t rows) {
+        return rows == kDefaultBlockRows
+                   ? std::string()
+                   : fmt::format(" ({} query rows per block: {} would not fit this device.)", rows, kDefaultBlockRows);
+    };
+    return {
+        attention_rung(
+            1, "standard_attention",
+            "Three kernels, S = q K^T, P = softmax(S), O = P V, with S and P in global memory: traffic that grows with "
+            "the square of the length.",
+            input, {}, [](const auto& q, const auto& k, const auto& v) { return standard_attention(q, k, v); },
+            standard_attention_bytes(input.q, input.k, input.v)),
+        attention_rung(
+            1, "q_blocked_attention",
+            "Scheme A, one kernel: a block keeps its query rows, all keys, all values and whole rows of scores in "
+            "shared memory. Nothing is spilled, and soon nothing fits: see ./ladder overflow." +
+                rows_of(a_rows),
+            input, {},
+            [=](const auto& q, const auto& k, const auto& v) { return q_blocked_attention(q, k, v, {}, a_rows); },
+            q_blocked_bytes(input.q, input.k, input.v, {}, a_rows)),
+        attention_rung(
+            1, "qv_blocked_attention",
+            "Scheme B: the values come in tiles. The keys and whole rows of scores stay, because this softmax must "
+            "see all of a row." +
+                rows_of(b_rows),
+            input, {},
+            [=](const auto& q, const auto& k, const auto& v) { return qv_blocked_attention(q, k, v, {}, b_rows); },
+            qv_blocked_bytes(input.q, input.k, input.v, {}, b_rows))};
+}
+
+std::vector<Rung> fa1_rungs(const TourInput& input) {
+    return {attention_rung(
+        2, "fa1_forward",
+        "FlashAttention-1: phase 0's online softmax lets keys and values come in tiles, so shared memory no longer "
+        "grows "
+        "with the length. Key tiles are the outer loop; O, l and m travel to global memory and back at each step.",
+        input, {}, [](const auto& q, const auto& k, const auto& v) { return fa1_forward(q, k, v); },
+        fa1_forward_bytes(input.q, input.k, input.v))};
+}
+
+std::vector<Rung> fa2_rungs(const TourInput& input) {
+    return {attention_rung(
+        3, "fa2_forward",
+        "FlashAttention-2: the loops trade places. A block keeps its query rows, so O, l and m live in registers and "
+        "are "
+        "written once, and blocks along the sequence need nothing from each other.",
+        input, {}, [](const auto& q, const auto& k, const auto& v) { return fa2_forward(q, k, v); },
+        fa2_forward_bytes(input.q, input.k, input.v))};
+}
+
+std::vector<Rung> causal_rungs(const TourInput& input) {
+    const AttentionOptions options{.scale = {}, .mask = Mask::causal_bottom_right};
+    return {attention_rung(
+        4, "causal_forward",
+        "A query sees only what came before it. The key loop goes in stages: full tiles without a mask, tiles on the "
+        "diagonal with one, tiles above it never loaded. The scale carries log2(e), so that exp2 serves.",
+        input, options, [=](const auto& q, const auto& k, const auto& v) { return causal_forward(q, k, v, options); },
+        causal_forward_bytes(input.q, input.k, input.v, options))};
+}
+
+std::vector<Rung> decoding_rungs(const TourInput& input) {
+    TourInput last_token = input;
+    last_token.q = input.q.slice(2, input.q.size(2) - 1);
+    return {attention_rung(
+        5, "flash_decode",
+        "One new token against a cache of keys: too few queries to fill a GPU, so the keys are split over blocks, and "
+        "a "
+        "second kernel merges the partial results with phase 0's (m, l).",
+        last_token, {}, [](const auto& q, const auto& k, const auto& v) { return flash_decode(q, k, v); },
+        flash_decode_bytes(last_token.q, last_token.k, last_token.v))};
+}
+
+}  // namespace
+
+std::string phase_title(int phase) {
+    constexpr const char* titles[kPhases] = {
+        "softmax, safe and online",       "naive attention, and the wall it meets",
+        "FlashAttention-1: keys outside", "FlashAttention-2: queries outside",
+        "causal masks, in stages",        "decoding with split keys",
+    };
+    return titles[phase];
+}
+
+std::vector<Rung> rungs_of_phase(int phase, const TourInput& input) {
+    switch (phase) {
+        case 0:
+            return softmax_rungs(input);
+        case 1:
+            return naive_rungs(input);
+        case 2:
+            return fa1_rungs(input);
+        case 3:
+            return fa2_rungs(input);
+        case 4:
+            return causal_rungs(input);
+        case 5:
+            return decoding_rungs(input);
+        default:
+            throw std::out_of_range(fmt::format("there is no phase {}; 0 to {} exist", phase, kPhases - 1));
+    }
+}
+
+}  // namespace ladder::cli

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "common/simt/tensor_argument.h"
+
+namespace ladder {
+
+/// A softmax over rows in plain numbers: what a host entry hands to the launch function of either machine.
+struct SoftmaxArguments {
+    simt::TensorArgument x;  ///< [rows, N]
+    simt::TensorArgument y;  ///< [rows, N], the dtype of x
+    void* stream = nullptr;  ///< cudaStream_t of the caller; the CPU machine has no streams
+
+    std::int64_t rows() const { return x.extents[0]; }
+    std::int64_t columns() const { return x.extents[1]; }
+};
+
+}  // namespace ladder

@@ -1,0 +1,71 @@
+#pragma once
+
+#include "common/attention/online_softmax.cuh"
+#include "common/simt/simt.h"
+
+namespace ladder::SIMT_MACHINE {
+
+/// What softmax has to remember of some scores x_j, however many there were:
+///
+///   m = max_j x_j          l = sum_j exp(x_j - m)
+///
+/// No scores at all are (-inf, 0), a single score x is (x, 1). Two states of two sets of scores merge into the state of
+/// both sets together (Milakov and Gimelshein 2018, section 3.1).
+struct SoftmaxState {
+    float m = -INFINITY;
+    float l = 0.0f;
+};
+
+/// Each sum is worth exp(its m - the common m) under the common maximum.
+///
+/// Associative and commutative, up to rounding, with the default SoftmaxState as identity: a row may be cut anywhere,
+/// its pieces worked on in any order by anyone, and merged in any tree.
+///
+/// Where a score is +inf, m and l become +inf; a NaN shows in l, since fmaxf passes over it.
+__device__ inline SoftmaxState merge(SoftmaxState a, SoftmaxState b) {
+    const float m = fmaxf(a.m, b.m), base = safe_maximum(m);
+    return {m, a.l * __expf(a.m - base) + b.l * __expf(b.m - base)};
+}
+
+/// The state of all 32 lanes together. Every lane of the warp must call, and every lane gets the result.
+__device__ inline SoftmaxState merge_across_warp(SoftmaxState mine) {
+    for (int step = 1; step < 32; step *= 2) {
+        const SoftmaxState other{__shfl_xor_sync(0xffffffffu, mine.m, step),
+                                 __shfl_xor_sync(0xffffffffu, mine.l, step)};
+        mine = merge(mine, other);
+    }
+    // A GPU fuses one of merge's two products into the sum, and which one differs between merge(a, b) and merge(b, a).
+    // So the lanes may disagree about the last bit of l. They all take lane 0's: equal scores get equal weights.
+    return {__shfl_sync(0xffffffffu, mine.m, 0), __shfl_sync(0xffffffffu, mine.l, 0)};
+}
+
+/// The state of a block of `Warps` warps. Every thread must call, and every thread gets the result. `states` is shared
+/// memory that nobody else uses.
+template <int Warps>
+__device__ SoftmaxState merge_across_block(SoftmaxState mine, const simt::SharedTile<SoftmaxState, 1, Warps>& states) {
+    static_assert(Warps <= 32, "a warp merges all states at once, one in each lane");
+    const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
+    mine = merge_across_warp(mine);
+    if (lane == 0) states(0, warp) = mine;
+    __syncthreads();  // every warp has left its state before any warp reads them all
+
+    SoftmaxState of_warp;
+    if (lane < Warps) of_warp = states(0, lane);
+    return merge_across_warp(of_warp);
+}
+
+/// The last pass: what a score is worth, once the state of its whole row is known: exp(x - m) / l.
+class SoftmaxWeight {
+  public:
+    /// A row that holds +inf has no softmax: all its weights are NaN. So are those of a row that holds only -inf, since
+    /// 0 * (1 / 0) is NaN without our help.
+    __device__ explicit SoftmaxWeight(SoftmaxState row)
+        : base_(safe_maximum(row.m)), inverse_sum_(row.m == INFINITY ? NAN : 1.0f / row.l) {}
+
+    __device__ float operator()(float x) const { return __expf(x - base_) * inverse_sum_; }
+
+  private:
+    float base_, inverse_sum_;
+};
+
+}  // namespace ladder::SIMT_MACHINE

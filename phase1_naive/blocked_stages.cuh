@@ -1,0 +1,165 @@
+#pragma once
+
+#include "common/attention/online_softmax.cuh"
+#include "common/simt/simt.h"
+#include "common/attention/warp_reduce.cuh"
+
+namespace ladder::SIMT_MACHINE {
+
+// The stages that schemes A and B share. All sizes are known only at launch, hence SharedMatrix and not SharedTile.
+
+inline constexpr int kPatch = 4;
+inline constexpr int kMaxBlockedThreads = 1024;
+
+/// A result of rows x columns, cut into patches of 4 x 4 elements, one a thread at a time. The rows of a patch lie
+/// `down` apart and its columns `across` apart, so that neighbouring threads own neighbouring columns.
+struct Patches {
+    int rows, columns;
+
+    __host__ __device__ int down() const { return (rows + kPatch - 1) / kPatch; }
+    __host__ __device__ int across() const { return (columns + kPatch - 1) / kPatch; }
+    __host__ __device__ int count() const { return down() * across(); }
+};
+
+struct Patch {
+    int first_row, first_column, down, across;
+
+    __device__ Patch(const Patches& of, int number)
+        : first_row(number / of.across()), first_column(number % of.across()), down(of.down()), across(of.across()) {}
+
+    /// Beyond the edge of the result where 4 does not divide it.
+    __device__ int row(int i) const { return first_row + i * down; }
+    __device__ int column(int j) const { return first_column + j * across; }
+};
+
+/// Where to read when `index` may lie beyond the edge: any element will do, since its result is not stored.
+__device__ inline int inside(int index, int extent) { return index < extent ? index : extent - 1; }
+
+/// Threads of a block: one for each patch of O_i [B_r, D], so that all of O_i is in registers at once, up to a block's
+/// 1024 threads. That is B_r = 64 at D = 256.
+inline int blocked_threads(int block_rows, int head_dim) {
+    const int whole_warps = (Patches{block_rows, head_dim}.count() + 31) / 32 * 32;
+    constexpr int least = 128;
+    return whole_warps < least ? least : whole_warps > kMaxBlockedThreads ? kMaxBlockedThreads : whole_warps;
+}
+
+/// to(0 … rows - 1, :) = from(first_row …, :), all threads together. `wide`: as in copy_tile.
+template <class T>
+__device__ void copy_rows(const simt::SharedMatrix<T>& to, const simt::GlobalTensor<const T, 2>& from, int first_row,
+                          int rows, bool wide) {
+    const int columns = to.columns();
+    if (wide) {
+        using Wide = simt::WideVector<T>;
+        const int per_row = columns / simt::kVectorWidth<T>;
+        for (int i = threadIdx.x; i < rows * per_row; i += blockDim.x) {
+            const int r = i / per_row, c = i % per_row * simt::kVectorWidth<T>;
+            const Wide elements = from.template vec<Wide>(first_row + r, c);
+            to.template vec<Wide>(r, c) = elements;
+        }
+    } else {
+        for (int i = threadIdx.x; i < rows * columns; i += blockDim.x) {
+            const T element = from(first_row + i / columns, i % columns);
+            to(i / columns, i % columns) = element;
+        }
+    }
+}
+
+/// S_i = scale Q_i K^T, for the first `rows` rows.
+///
+/// Each lane starts at a column of its own and goes round. Lanes read different rows of K, which lie D elements apart:
+/// at the same column they would all meet in one bank for D = 64 or 128. Padding the rows would cure that too, but here
+/// every byte of padding costs keys.
+template <class T>
+__device__ void multiply_scores(const simt::SharedMatrix<T>& S_i, const simt::SharedMatrix<T>& Q_i,
+                                const simt::SharedMatrix<T>& K, int rows, float scale) {
+    const int head_dim = K.columns(), key_length = K.rows();
+    const Patches patches{rows, key_length};
+    for (int number = threadIdx.x; number < patches.count(); number += blockDim.x) {
+        const Patch patch(patches, number);
+        float s[kPatch][kPatch] = {};
+        int d = int(threadIdx.x) % 32 % head_dim;
+        for (int step = 0; step < head_dim; ++step) {
+            float q[kPatch], k[kPatch];
+#pragma unroll
+            for (int i = 0; i < kPatch; ++i) q[i] = float(Q_i(inside(patch.row(i), rows), d));
+#pragma unroll
+            for (int j = 0; j < kPatch; ++j) k[j] = float(K(inside(patch.column(j), key_length), d));
+#pragma unroll
+            for (int i = 0; i < kPatch; ++i)
+#pragma unroll
+                for (int j = 0; j < kPatch; ++j) s[i][j] += q[i] * k[j];
+            d = d + 1 == head_dim ? 0 : d + 1;
+        }
+#pragma unroll
+        for (int i = 0; i < kPatch; ++i)
+#pragma unroll
+            for (int j = 0; j < kPatch; ++j)
+                if (patch.row(i) < rows && patch.column(j) < key_length)
+                    S_i(patch.row(i), patch.column(j)) = T(scale * s[i][j]);
+    }
+}
+
+/// P_i = exp(S_i - m) in the place of S_i, one warp a row; LSE = m + log l. The division by l waits until O_i.
+template <class T>
+__device__ void softmax_rows(const simt::SharedMatrix<T>& S_i, const simt::GlobalTensor<float, 1>& LSE, int first_query,
+                             int rows) {
+    const int lane = int(threadIdx.x) % 32, key_length = S_i.columns();
+    for (int row = int(threadIdx.x) / 32; row < rows; row += int(blockDim.x) / 32) {
+        float m = -INFINITY;
+        for (int key = lane; key < key_length; key += 32) m = fmaxf(m, float(S_i(row, key)));
+        m = warp_max(m);
+
+        const float m_safe = safe_maximum(m);
+        float l = 0.0f;
+        for (int key = lane; key < key_length; key += 32) {
+            const float p = __expf(float(S_i(row, key)) - m_safe);
+            l += p;
+            S_i(row, key) = T(p);
+        }
+        l = warp_sum(l);
+        if (lane == 0) LSE(first_query + row) = m + logf(l);
+    }
+}
+
+/// A patch of O_i = P_i V, and the sums of its rows of P_i.
+///
+/// The sums are taken again here, of the probabilities as rounded to T, rather than kept from the softmax: that takes
+/// no shared memory, and the weights p / l of a row then add up to 1 whatever the rounding did.
+struct OutputPatch {
+    float o[kPatch][kPatch] = {};
+    float l[kPatch] = {};
+
+    /// Adds P_i(:, first_key … first_key + keys - 1) V_j(0 … keys - 1, :).
+    template <class T>
+    __device__ __forceinline__ void add_product(const Patch& patch, const simt::SharedMatrix<T>& P_i,
+                                                const simt::SharedMatrix<T>& V_j, int first_key, int keys, int rows) {
+        const int head_dim = V_j.columns();
+#pragma unroll 2
+        for (int key = 0; key < keys; ++key) {
+            float p[kPatch], v[kPatch];
+#pragma unroll
+            for (int i = 0; i < kPatch; ++i) p[i] = float(P_i(inside(patch.row(i), rows), first_key + key));
+#pragma unroll
+            for (int j = 0; j < kPatch; ++j) v[j] = float(V_j(key, inside(patch.column(j), head_dim)));
+#pragma unroll
+            for (int i = 0; i < kPatch; ++i) {
+                l[i] += p[i];
+#pragma unroll
+                for (int j = 0; j < kPatch; ++j) o[i][j] += p[i] * v[j];
+            }
+        }
+    }
+
+    /// Where every score of a row is -inf this is 0 / 0: NaN, as softmax has it.
+    template <class T>
+    __device__ void store(const Patch& patch, const simt::GlobalTensor<T, 2>& O, int first_query, int rows) const {
+#pragma unroll
+        for (int i = 0; i < kPatch; ++i)
+#pragma unroll
+            for (int j = 0; j < kPatch; ++j)
+                if (patch.row(i) < rows && patch.column(j) < O.extent(1))
+                    O(first_query + patch.row(i), patch.column(j)) = T(o[i][j] / l[i]);
+    }
+};
+
+}  // namespace ladder::SIMT_MACHINE

@@ -1,0 +1,324 @@
+#include "phase1_naive/naive.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+
+#include "common/attention/allocate.h"
+#include "common/attention/machine.h"
+#include "common/reference/checks.h"
+#include "common/reference/test_device.h"
+#include "common/simt/launch_log.h"
+#include "common/simt/machine_error.h"
+
+namespace ladder {
+namespace {
+
+using namespace reference;
+
+const PoisonOutputs poison_outputs;  // an element that is never written stays NaN
+
+using BlockedEntry = AttentionResult (*)(const torch::Tensor&, const torch::Tensor&, const torch::Tensor&,
+                                         const AttentionOptions&, int64_t);
+
+struct BlockedScheme {
+    std::string name;
+    Scheme scheme;
+    BlockedEntry entry;
+};
+
+const BlockedScheme kSchemes[] = {{"q_blocked_attention", Scheme::q_blocked, q_blocked_attention},
+                                  {"qv_blocked_attention", Scheme::qv_blocked, qv_blocked_attention}};
+
+AttentionEntry with_rows(BlockedEntry entry, int64_t block_rows) {
+    return [=](const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+               const AttentionOptions& options) { return entry(q, k, v, options, block_rows); };
+}
+
+/// All entries of this phase as one list, for what must hold for each.
+std::vector<std::pair<std::string, AttentionEntry>> all_entries() {
+    return {{"standard_attention", standard_attention},
+            {"q_blocked_attention", with_rows(q_blocked_attention, kDefaultBlockRows)},
+            {"qv_blocked_attention", with_rows(qv_blocked_attention, kDefaultBlockRows)}};
+}
+
+simt::ElementType element_type(torch::ScalarType type) {
+    return type == torch::kFloat32   ? simt::ElementType::f32
+           : type == torch::kFloat16 ? simt::ElementType::f16
+                                     : simt::ElementType::bf16;
+}
+
+BlockedShape shape_of(const AttentionCase& problem, Scheme scheme, int64_t block_rows) {
+    return {
+        .scheme = scheme, .type = element_type(problem.dtype), .head_dim = problem.head_dim, .block_rows = block_rows};
+}
+
+std::size_t optin_limit() { return std::size_t(device_limits(test_device()).shared_bytes_per_block_optin); }
+
+/// A case that fits must match; one that does not must be refused, with all the numbers.
+::testing::AssertionResult matches_or_is_refused(const BlockedScheme& scheme, const AttentionCase& problem,
+                                                 int64_t block_rows) {
+    const auto required = shared_need(shape_of(problem, scheme.scheme, block_rows), problem.key_length).total();
+    const AttentionEntry entry = with_rows(scheme.entry, block_rows);
+    if (required <= optin_limit()) return matches_reference(entry, problem, test_device());
+    const auto [q, k, v] = make_inputs(problem, test_device());
+    return throws_mentioning([&, &q = q, &k = k, &v = v] { entry(q, k, v, problem.options); },
+                             {scheme.name, "required " + std::to_string(required),
+                              "limit " + std::to_string(optin_limit()), device_limits(test_device()).name});
+}
+
+class NaiveStandard : public ::testing::TestWithParam<AttentionCase> {};
+
+TEST_P(NaiveStandard, StandardMatchesReference) {
+    EXPECT_TRUE(matches_reference(standard_attention, GetParam(), test_device()));
+}
+
+TEST_P(NaiveStandard, QBlockedMatchesReferenceOrIsRefused) {
+    EXPECT_TRUE(matches_or_is_refused(kSchemes[0], GetParam(), kDefaultBlockRows));
+}
+
+TEST_P(NaiveStandard, QvBlockedMatchesReferenceOrIsRefused) {
+    EXPECT_TRUE(matches_or_is_refused(kSchemes[1], GetParam(), kDefaultBlockRows));
+}
+
+TEST_P(NaiveStandard, FewerRowsABlockFitMoreCases) {
+    for (const BlockedScheme& scheme : kSchemes) EXPECT_TRUE(matches_or_is_refused(scheme, GetParam(), 16));
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, NaiveStandard, ::testing::ValuesIn(standard_cases()), ByName{});
+
+// If nearly everything were refused, the tests above would prove nothing.
+TEST(Naive, NearlyAllStandardCasesFitTheSmallestModernDevice) {
+    for (const BlockedScheme& scheme : kSchemes) {
+        int refused = 0;
+        for (const AttentionCase& problem : standard_cases())
+            refused += shared_need(shape_of(problem, scheme.scheme, 16), problem.key_length).total() > 101376;
+        EXPECT_LE(refused, 2) << scheme.name;
+    }
+}
+
+// 1024 threads are too few for all patches of O_i here, so that scheme B takes several passes over V.
+TEST(Naive, AnyNumberOfRowsABlock) {
+    for (const BlockedScheme& scheme : kSchemes)
+        for (const auto& [block_rows, head_dim] :
+             {std::pair{1, 33}, {3, 8}, {7, 20}, {130, 128}, {144, 127}, {1024, 8}}) {
+            const AttentionCase problem{.name = scheme.name,
+                                        .batch = 2,
+                                        .query_heads = 2,
+                                        .query_length = 150,
+                                        .key_length = 34,
+                                        .head_dim = head_dim,
+                                        .dtype = torch::kFloat16};
+            EXPECT_TRUE(matches_or_is_refused(scheme, problem, block_rows)) << block_rows << " rows";
+            EXPECT_LE(shared_need(shape_of(problem, scheme.scheme, block_rows), 34).total(), optin_limit())
+                << "this was meant to run";
+        }
+}
+
+TEST(Naive, BlockRowsDoNotChangeTheAnswer) {
+    const torch::Tensor q = torch::randn({1, 2, 70, 24}, test_device());
+    for (const BlockedScheme& scheme : kSchemes) {
+        const AttentionResult expected = scheme.entry(q, q, q, {}, 64);
+        for (const int64_t block_rows : {8, 70, 100}) {
+            const AttentionResult result = scheme.entry(q, q, q, {}, block_rows);
+            EXPECT_TRUE(torch::allclose(result.out, expected.out, 1e-5, 1e-6)) << scheme.name << ", " << block_rows;
+            EXPECT_TRUE(torch::allclose(result.lse, expected.lse, 1e-5, 1e-6)) << scheme.name << ", " << block_rows;
+        }
+    }
+}
+
+TEST(Naive, RefusesBadInput) {
+    for (const BadInput& bad : bad_inputs(test_device()))
+        for (const auto& [name, entry] : all_entries())
+            EXPECT_TRUE(
+                throws_mentioning([&, &entry = entry] { entry(bad.q, bad.k, bad.v, bad.options); }, bad.mentions))
+                << name << ", " << bad.name;
+}
+
+TEST(Naive, RefusesMasks) {
+    const torch::Tensor q = torch::randn({1, 1, 4, 8}, test_device());
+    for (const auto& [name, entry] : all_entries())
+        EXPECT_TRUE(
+            throws_mentioning([&, &entry = entry] { entry(q, q, q, {.scale = {}, .mask = Mask::causal_bottom_right}); },
+                              {"mask", "causal_bottom_right", "phase 4"}))
+            << name;
+}
+
+TEST(Naive, RefusesBadBlockRows) {
+    const torch::Tensor q = torch::randn({1, 1, 4, 8}, test_device());
+    const int64_t wraps_to_64 = (int64_t{1} << 32) + 64;
+    for (const BlockedScheme& scheme : kSchemes)
+        for (const int64_t rows : {int64_t{0}, int64_t{-1}, int64_t{1025}, wraps_to_64})
+            EXPECT_TRUE(throws_mentioning([&] { scheme.entry(q, q, q, {}, rows); },
+                                          {"block_rows", std::to_string(rows), "1 to 1024"}))
+                << scheme.name;
+    EXPECT_TRUE(throws_mentioning([&] { q_blocked_bytes(q, q, q, {}, 0); }, {"block_rows", "0"}));
+    EXPECT_TRUE(throws_mentioning([&] { qv_blocked_bytes(q, q, q, {}, 0); }, {"block_rows", "0"}));
+}
+
+// 2^31 - 1024 rows of stride 0 take no memory themselves, but S would take 2^53 bytes.
+TEST(Naive, SaysThatScoresDoNotFitMemory) {
+    const torch::Tensor row = torch::randn({1, 1, 1, 1}, test_device()).to(torch::kFloat16);
+    const torch::Tensor q = row.expand({1, 1, (int64_t{1} << 31) - 1024, 1}), k = row.expand({1, 1, 1 << 21, 1});
+    EXPECT_TRUE(throws_mentioning([&] { standard_attention(q, k, k); },
+                                  {"S and P", "2147482624 x 2097152", "no memory", "fa2_forward"}));
+}
+
+TEST(Naive, NextCallWorksAfterAnError) {
+    const AttentionCase fine = standard_cases().front();
+    const auto [q, k, v] = make_inputs(fine, test_device());
+    for (const auto& [name, entry] : all_entries()) {
+        EXPECT_ANY_THROW(entry(q, k.to(torch::kFloat64), v, {}));
+        EXPECT_TRUE(matches_reference(entry, fine, test_device())) << name;
+    }
+}
+
+TEST(Naive, RunsRepeatBitwise) {
+    for (const AttentionCase& problem : standard_cases()) {
+        if (problem.head_dim > 64 || problem.key_length > 131 || work(problem) > 300'000)
+            continue;  // fits, and is quick
+        const auto [q, k, v] = make_inputs(problem, test_device());
+        for (const auto& [name, entry] : all_entries()) {
+            const AttentionResult first = entry(q, k, v, problem.options), second = entry(q, k, v, problem.options);
+            EXPECT_TRUE(first.out.equal(second.out) && first.lse.equal(second.lse)) << name << ", " << problem.name;
+        }
+    }
+}
+
+TEST(Naive, NonFiniteInputsGiveWhatTheReferenceGives) {
+    const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+    for (const float poison : {inf, -inf, nan})
+        for (const int argument : {0, 1, 2}) {
+            const torch::Tensor q = torch::rand({1, 2, 5, 16}) + 0.5, k = torch::rand({1, 2, 40, 16}) + 0.5,
+                                v = torch::rand({1, 2, 40, 16});
+            const torch::Tensor on_device[] = {q.to(test_device()), k.to(test_device()), v.to(test_device())};
+            on_device[argument][0][1][3][7].fill_(poison);
+            for (const auto& [name, entry] : all_entries()) {
+                const AttentionResult result = entry(on_device[0], on_device[1], on_device[2], {});
+                const Comparison verdict = compare_attention(result, on_device[0], on_device[1], on_device[2]);
+                EXPECT_TRUE(verdict.passed)
+                    << name << ", argument " << argument << ", " << poison << ": " << verdict.report;
+            }
+        }
+}
+
+// Every score of query row 3 is -inf: softmax has no answer, and neither may the kernel invent one.
+TEST(Naive, RowOfNegativeInfinitiesIsNaN) {
+    const torch::Tensor q = torch::ones({1, 1, 8, 16}, test_device()), k = torch::ones({1, 1, 70, 16}, test_device());
+    q[0][0][3].fill_(-std::numeric_limits<float>::infinity());
+    for (const auto& [name, entry] : all_entries()) {
+        const AttentionResult result = entry(q, k, k, {});
+        EXPECT_TRUE(result.out[0][0][3].isnan().all().item<bool>()) << name;
+        EXPECT_TRUE(result.out[0][0][4].isfinite().all().item<bool>()) << name;
+        EXPECT_EQ(result.lse[0][0][3].item<float>(), -std::numeric_limits<float>::infinity()) << name;
+    }
+}
+
+TEST(Naive, RunsOnTheCallersRowsOnly) {
+    const torch::Tensor q = torch::randn({2, 3, 50, 24}, test_device());
+    for (const auto& [name, entry] : all_entries()) {
+        const AttentionResult whole = entry(q, q, q, {});
+        const torch::Tensor second = q.slice(0, 1, 2);
+        const AttentionResult alone = entry(second, second, second, {});
+        EXPECT_TRUE(whole.out.slice(0, 1, 2).equal(alone.out))
+            << name << ": a neighbour in the batch changed the answer";
+    }
+}
+
+TEST(Naive, OrderOfKeysDoesNotMatter) {
+    const torch::Tensor q = torch::randn({1, 2, 40, 24}, test_device()),
+                        k = torch::randn({1, 2, 75, 24}, test_device()),
+                        v = torch::randn({1, 2, 75, 24}, test_device());
+    const torch::Tensor order = torch::randperm(75).to(test_device());
+    for (const auto& [name, entry] : all_entries()) {
+        const AttentionResult permuted = entry(q, k.index_select(2, order), v.index_select(2, order), {});
+        const Comparison verdict = compare_attention(permuted, q, k, v);
+        EXPECT_TRUE(verdict.passed) << name << ": " << verdict.report;
+    }
+}
+
+TEST(Naive, SharedMemoryErrorSaysWhatWouldFit) {
+    const simt::ScopedCpuDevice device(simt::device_from(simt::device_profile("rtx5060ti")));
+    const torch::Tensor q = torch::zeros({1, 1, 256, 128}, torch::kFloat16);
+    EXPECT_TRUE(throws_mentioning([&] { q_blocked_attention(q, q, q); },
+                                  {"q_blocked_attention", "required 180224", "limit 101376", "RTX 5060 Ti",
+                                   "block_rows = 64 fits N <= 132 keys", "N = 256 fits no block_rows"}));
+    EXPECT_TRUE(
+        throws_mentioning([&] { qv_blocked_attention(q, q, q); },
+                          {"qv_blocked_attention", "required 122880", "limit 101376", "RTX 5060 Ti",
+                           "block_rows = 64 fits N <= 200 keys", "N = 256 fits block_rows <= 36", "fa2_forward"}));
+    // The advice is exact.
+    EXPECT_NO_THROW(qv_blocked_attention(q, q, q, {}, 36));
+    EXPECT_ANY_THROW(qv_blocked_attention(q, q, q, {}, 37));
+    const torch::Tensor k = q.slice(2, 0, 132), one_more = q.slice(2, 0, 133);
+    EXPECT_NO_THROW(q_blocked_attention(k, k, k));
+    EXPECT_ANY_THROW(q_blocked_attention(one_more, one_more, one_more));
+}
+
+// The formulas that the tour prints on the GPU are what the CPU machine counts.
+TEST(Naive, MovesWhatTheFormulasSay) {
+    if (!test_device().is_cpu()) return;  // nothing counts on the GPU
+    std::vector<AttentionCase> problems = standard_cases();
+    problems.push_back({.name = "several_passes",
+                        .query_heads = 2,
+                        .query_length = 150,
+                        .key_length = 34,
+                        .head_dim = 128,
+                        .dtype = torch::kFloat16});
+    for (const AttentionCase& problem : problems) {
+        if (problem.family != Family::normal) continue;  // the same shapes again: bytes do not depend on numbers
+        const auto [q, k, v] = make_inputs(problem, torch::kCPU);
+        const auto check = [&](const std::string& name, const AttentionEntry& entry, const GlobalBytes& expected) {
+            const simt::LaunchLog log;
+            entry(q, k, v, problem.options);
+            EXPECT_EQ(log.total().global_bytes_read(), expected.read) << name << ", " << problem.name;
+            EXPECT_EQ(log.total().global_bytes_written(), expected.written) << name << ", " << problem.name;
+        };
+        check("standard_attention", standard_attention, standard_attention_bytes(q, k, v));
+        const int64_t rows = problem.name == "several_passes" ? 140 : 20;
+        for (const BlockedScheme& scheme : kSchemes) {
+            if (shared_need(shape_of(problem, scheme.scheme, rows), problem.key_length).total() > optin_limit())
+                continue;
+            const auto bytes = scheme.scheme == Scheme::q_blocked ? q_blocked_bytes : qv_blocked_bytes;
+            check(scheme.name, with_rows(scheme.entry, rows), bytes(q, k, v, {}, rows));
+        }
+    }
+}
+
+simt::TensorTraffic traffic_of(const simt::LaunchLog& log, const std::string& tensor) {
+    for (const simt::TensorTraffic& traffic : log.total().tensors)
+        if (traffic.tensor == tensor) return traffic;
+    return {};
+}
+
+// Standard attention writes and reads two N x N matrices; the blocked schemes never do.
+TEST(Naive, TrafficOfScoresGrowsWithTheSquareOfTheLength) {
+    if (!test_device().is_cpu()) return;  // nothing counts on the GPU
+    const auto scores = [](int64_t length) {
+        const torch::Tensor q = torch::randn({1, 1, length, 32});
+        const simt::LaunchLog log;
+        standard_attention(q, q, q);
+        return std::pair(traffic_of(log, "S"), traffic_of(log, "P"));
+    };
+    const auto [s, p] = scores(96);
+    EXPECT_EQ(s.bytes_written, 96u * 96 * 4);
+    EXPECT_EQ(s.bytes_read, 3u * 96 * 96 * 4);
+    EXPECT_EQ(p.bytes_written, 96u * 96 * 4);
+    EXPECT_EQ(p.bytes_read, 96u * 96 * 4);
+    const auto [s_twice, p_twice] = scores(192);
+    EXPECT_EQ(s_twice.bytes_written, 4 * s.bytes_written);
+    EXPECT_EQ(s_twice.bytes_read, 4 * s.bytes_read);
+    EXPECT_EQ(p_twice.bytes_written, 4 * p.bytes_written);
+    EXPECT_EQ(p_twice.bytes_read, 4 * p.bytes_read);
+
+    const torch::Tensor q = torch::randn({1, 1, 96, 32});
+    for (const BlockedScheme& scheme : kSchemes) {
+        const simt::LaunchLog log;
+        scheme.entry(q, q, q, {}, 64);
+        EXPECT_EQ(log.total().tensors.size(), 5u) << scheme.name << ": Q, K, V, O and LSE, no S and no P";
+    }
+}
+
+}  // namespace
+}  // namespace ladder

@@ -1,0 +1,360 @@
+#include "phase2_fa1/fa1.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/attention/allocate.h"
+#include "common/attention/machine.h"
+#include "common/reference/checks.h"
+#include "common/reference/test_device.h"
+#include "common/simt/device_profile.h"
+#include "common/simt/launch_log.h"
+
+namespace ladder {
+namespace {
+
+using namespace reference;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr std::array kElementTypes{simt::ElementType::f32, simt::ElementType::f16, simt::ElementType::bf16};
+constexpr std::array<int, 8> kHeadDims{1, 20, 32, 33, 64, 100, 128, 256};
+
+const PoisonOutputs poison_outputs;  // an element that is never written stays NaN, and a step that reads it spreads it
+
+int element_bytes(simt::ElementType type) { return type == simt::ElementType::f32 ? 4 : 2; }
+
+int compiled_head_dim(int64_t head_dim) {
+    return head_dim <= 32 ? 32 : head_dim <= 64 ? 64 : head_dim <= 128 ? 128 : 256;
+}
+
+/// Imitates the current device with another limit of shared memory per block.
+simt::Device device_with_shared_memory(std::size_t bytes) {
+    simt::Device device = simt::cpu_device();
+    device.name = "device with " + std::to_string(bytes) + " bytes";
+    device.shared_bytes_per_block = std::min(device.shared_bytes_per_block, int(bytes));
+    device.shared_bytes_per_block_optin = int(bytes);
+    return device;
+}
+
+/// What the smallest tiles need, eight rows and eight keys.
+std::size_t least_shared_bytes(const torch::Tensor& q) {
+    return fa1_shared_bytes(8, 8, compiled_head_dim(q.size(3)), int(q.element_size()));
+}
+
+Fa1Tiles tiles_on_test_device(torch::ScalarType dtype, int64_t head_dim) {
+    const torch::Tensor q = torch::empty({1, 1, 1, head_dim}, torch::TensorOptions().dtype(dtype));
+    return fa1_tiles(device_limits(test_device()), tensor_argument("q", q).type, head_dim);
+}
+
+class Fa1Standard : public ::testing::TestWithParam<AttentionCase> {};
+
+TEST_P(Fa1Standard, MatchesReference) { EXPECT_TRUE(matches_reference(fa1_forward, GetParam(), test_device())); }
+
+// On a usual device most of these cases fit one key tile. Here every one of them takes a step for each eight keys, so
+// O, l and m travel to global memory and back up to 32 times.
+TEST_P(Fa1Standard, MatchesReferenceWithTheSmallestTiles) {
+    if (!test_device().is_cpu()) return;  // a GPU's shared memory cannot be made smaller
+    const AttentionEntry on_small_device = [](auto& q, auto& k, auto& v, auto& options) {
+        const simt::ScopedCpuDevice device(device_with_shared_memory(least_shared_bytes(q)));
+        return fa1_forward(q, k, v, options);
+    };
+    EXPECT_TRUE(matches_reference(on_small_device, GetParam(), torch::kCPU));
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, Fa1Standard, ::testing::ValuesIn(standard_cases()), ByName{});
+
+// Several outer and inner steps with the tiles of the device at hand, a GPU's too; the last of each is ragged. At D 128
+// a query tile may have more rows than the block's warps take at once.
+TEST(Fa1, TakesMoreQueriesAndKeysThanATileHolds) {
+    for (const auto dtype : {torch::kFloat32, torch::kFloat16, torch::kBFloat16})
+        for (const Family family : {Family::normal, Family::rising_scores, Family::offset_values})
+            for (const int64_t head_dim : {64, 128}) {
+                const Fa1Tiles tiles = tiles_on_test_device(dtype, head_dim);
+                const AttentionCase problem{.query_length = tiles.B_r + 5,
+                                            .key_length = 2 * tiles.B_c + 3,
+                                            .head_dim = head_dim,
+                                            .dtype = dtype,
+                                            .family = family};
+                EXPECT_TRUE(matches_reference(fa1_forward, problem, test_device()));
+            }
+}
+
+TEST(Fa1Tiles, FollowAlgorithm1AndFitEveryDevice) {
+    for (const simt::DeviceProfile& profile : simt::device_profiles())
+        for (const simt::ElementType type : kElementTypes)
+            for (const int head_dim : kHeadDims) {
+                SCOPED_TRACE(testing::Message()
+                             << profile.name << ", " << element_bytes(type) << "-byte elements, D " << head_dim);
+                const Fa1Tiles tiles = fa1_tiles(device_from(profile), type, head_dim);
+                const int d = compiled_head_dim(head_dim),
+                          M = profile.shared_bytes_per_block_optin / element_bytes(type);
+                const int published = (M + 4 * d - 1) / (4 * d);
+                EXPECT_LE(tiles.shared_bytes, std::size_t(profile.shared_bytes_per_block_optin));
+                EXPECT_EQ(tiles.shared_bytes, fa1_shared_bytes(tiles.B_r, tiles.B_c, d, element_bytes(type)));
+                EXPECT_EQ(tiles.B_r, std::min(tiles.B_c, d));
+                EXPECT_EQ(tiles.B_c % 8, 0);
+                EXPECT_GE(tiles.B_c, 8);
+                EXPECT_LE(tiles.B_c, published);
+                const int next = tiles.B_c + 8;
+                EXPECT_TRUE(next > published || fa1_shared_bytes(std::min(next, d), next, d, element_bytes(type)) >
+                                                    std::size_t(profile.shared_bytes_per_block_optin))
+                    << "a larger B_c would have fitted";
+            }
+}
+
+TEST(Fa1Tiles, GrowWithSharedMemory) {
+    std::vector<simt::Device> devices;
+    for (const simt::DeviceProfile& profile : simt::device_profiles()) devices.push_back(device_from(profile));
+    std::ranges::stable_sort(devices, {}, &simt::Device::shared_bytes_per_block_optin);
+    for (const simt::ElementType type : kElementTypes)
+        for (const int head_dim : kHeadDims) {
+            for (std::size_t i = 1; i < devices.size(); ++i)
+                EXPECT_LE(fa1_tiles(devices[i - 1], type, head_dim).B_c, fa1_tiles(devices[i], type, head_dim).B_c)
+                    << devices[i - 1].name << " against " << devices[i].name << ", D " << head_dim;
+            EXPECT_LT(3 * fa1_tiles(devices.front(), type, head_dim).B_c,
+                      fa1_tiles(devices.back(), type, head_dim).B_c);
+        }
+}
+
+TEST(Fa1Tiles, StaySaneAtTheExtremes) {
+    const Fa1Tiles least = fa1_tiles(device_with_shared_memory(16), simt::ElementType::f32, 256);
+    EXPECT_EQ(least.B_r, 8);
+    EXPECT_EQ(least.B_c, 8);
+    EXPECT_GT(least.shared_bytes, 16u);
+    const Fa1Tiles most = fa1_tiles(device_with_shared_memory(64 << 20), simt::ElementType::f16, 32);
+    EXPECT_EQ(most.B_r, 32);
+    EXPECT_EQ(most.B_c, kFa1LargestB_c);
+}
+
+TEST(Fa1Tiles, OtherDevicesTakeOtherTilesAndGiveTheSameAnswer) {
+    if (!test_device().is_cpu()) return;  // a GPU is only itself
+    std::set<int> seen;
+    for (const char* profile : {"gtx1080", "t4", "a100", "h100"}) {
+        const simt::ScopedCpuDevice device(device_from(simt::device_profile(profile)));
+        seen.insert(tiles_on_test_device(torch::kFloat32, 64).B_c);
+        for (const auto dtype : {torch::kFloat32, torch::kFloat16, torch::kBFloat16})
+            for (const int64_t head_dim : {32, 64, 128, 256}) {
+                const AttentionCase problem{.query_heads = 2,
+                                            .query_length = 37,
+                                            .key_length = 131,
+                                            .head_dim = head_dim,
+                                            .dtype = dtype,
+                                            .seed = uint64_t(head_dim)};
+                EXPECT_TRUE(matches_reference(fa1_forward, problem, torch::kCPU)) << profile;
+            }
+    }
+    EXPECT_EQ(seen.size(), 4u) << "the devices did not differ in B_c";
+}
+
+TEST(Fa1, RefusesBadInput) {
+    for (const BadInput& bad : bad_inputs(test_device())) {
+        EXPECT_TRUE(throws_mentioning([&] { fa1_forward(bad.q, bad.k, bad.v, bad.options); }, bad.mentions))
+            << bad.name;
+        EXPECT_TRUE(throws_mentioning([&] { fa1_forward_bytes(bad.q, bad.k, bad.v, bad.options); }, bad.mentions))
+            << bad.name;
+    }
+}
+
+TEST(Fa1, RefusesMasks) {
+    const torch::Tensor q = torch::ones({1, 1, 8, 16}, test_device());
+    for (const Mask mask : {Mask::causal_bottom_right, Mask::causal_top_left})
+        EXPECT_TRUE(throws_mentioning([&] { fa1_forward(q, q, q, {.scale = {}, .mask = mask}); }, {"mask:", "causal"}));
+}
+
+TEST(Fa1, NextCallWorksAfterAnError) {
+    const AttentionCase fine = standard_cases().front();
+    const auto [q, k, v] = make_inputs(fine, test_device());
+    EXPECT_ANY_THROW(fa1_forward(q, k.to(torch::kFloat64), v));
+    EXPECT_TRUE(matches_reference(fa1_forward, fine, test_device()));
+}
+
+// One byte decides: at what the smallest tiles need the kernel runs, below that it is refused before any launch.
+TEST(Fa1, RefusesADeviceWithTooLittleSharedMemory) {
+    if (!test_device().is_cpu()) return;  // every GPU has enough for the smallest tiles
+    for (const auto dtype : {torch::kFloat32, torch::kFloat16})
+        for (const int64_t head_dim : {16, 64, 256}) {
+            const AttentionCase problem{.query_length = 20, .key_length = 30, .head_dim = head_dim, .dtype = dtype};
+            const auto [q, k, v] = make_inputs(problem, torch::kCPU);
+            const std::size_t enough = least_shared_bytes(q);
+            {
+                const simt::ScopedCpuDevice device(device_with_shared_memory(enough - 1));
+                const simt::LaunchLog log;
+                EXPECT_TRUE(throws_mentioning([&, &q = q, &k = k, &v = v] { fa1_forward(q, k, v); },
+                                              {"required " + std::to_string(enough),
+                                               "limit " + std::to_string(enough - 1), simt::cpu_device().name}));
+                EXPECT_TRUE(log.records().empty());
+            }
+            const simt::ScopedCpuDevice device(device_with_shared_memory(enough));
+            EXPECT_TRUE(matches_reference(fa1_forward, problem, torch::kCPU));
+        }
+}
+
+TEST(Fa1, RunsRepeatBitwise) {
+    for (const AttentionCase& problem : standard_cases()) {
+        const auto [q, k, v] = make_inputs(problem, test_device());
+        const AttentionResult first = fa1_forward(q, k, v, problem.options),
+                              second = fa1_forward(q, k, v, problem.options);
+        EXPECT_TRUE(first.out.equal(second.out) && first.lse.equal(second.lse)) << problem.name;
+    }
+}
+
+TEST(Fa1, KeysMayComeInAnyOrder) {
+    const int64_t keys = 2 * tiles_on_test_device(torch::kFloat32, 32).B_c + 5;
+    const AttentionCase problem{.batch = 2, .query_length = 40, .key_length = keys, .head_dim = 32, .seed = 5};
+    const auto [q, k, v] = make_inputs(problem, test_device());
+    const torch::Tensor order = torch::randperm(keys).to(test_device());
+    const AttentionResult result = fa1_forward(q, k.index_select(2, order), v.index_select(2, order));
+    const Comparison verdict = compare_attention(result, q, k, v);
+    EXPECT_TRUE(verdict.passed) << verdict.report;
+}
+
+TEST(Fa1, RunsOnTheCallersRowsOnly) {
+    const torch::Tensor q = torch::randn({2, 3, 50, 24}, test_device());
+    const AttentionResult whole = fa1_forward(q, q, q);
+    const AttentionResult alone = fa1_forward(q.slice(0, 1, 2), q.slice(0, 1, 2), q.slice(0, 1, 2));
+    EXPECT_TRUE(whole.out.slice(0, 1, 2).equal(alone.out)) << "a neighbour in the batch changed the answer";
+}
+
+// Equal scores, so O is a running mean of V: 1 for the first 64 steps, a little less for the 64 that follow. Each of
+// these moves the mean by less than half a unit in the last place of 16 bits. Rounded at each step, O would stay at 1.
+TEST(Fa1, OutputWaitsInFloat32BetweenSteps) {
+    if (!test_device().is_cpu()) return;  // needs small tiles
+    for (const auto& [dtype, epsilon] : {std::pair{torch::kFloat16, 0x1p-10}, {torch::kBFloat16, 0x1p-7}}) {
+        const auto options = torch::TensorOptions().dtype(dtype);
+        const torch::Tensor q = torch::zeros({1, 1, 3, 32}, options), k = torch::ones({1, 1, 1024, 32}, options),
+                            v = torch::ones({1, 1, 1024, 32}, options);
+        v.slice(2, 512).fill_(1 - 12 * epsilon);
+        const simt::ScopedCpuDevice device(device_with_shared_memory(least_shared_bytes(q)));
+        const Comparison verdict = compare_attention(fa1_forward(q, k, v), q, k, v);
+        EXPECT_TRUE(verdict.passed) << verdict.report;
+    }
+}
+
+/// As many keys as make several steps, some of them past a step's boundary.
+int64_t several_tiles(int64_t head_dim) { return 3 * tiles_on_test_device(torch::kFloat32, head_dim).B_c - 4; }
+
+TEST(Fa1, NonFiniteInputsGiveWhatTheReferenceGives) {
+    const int64_t keys = several_tiles(16);
+    for (const float poison : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()})
+        for (const int argument : {0, 1, 2})
+            for (const int64_t row : {int64_t{3}, keys - 1}) {
+                const torch::Tensor q = torch::rand({1, 2, 5, 16}) + 0.5, k = torch::rand({1, 2, keys, 16}) + 0.5,
+                                    v = torch::rand({1, 2, keys, 16});
+                const torch::Tensor on_device[] = {q.to(test_device()), k.to(test_device()), v.to(test_device())};
+                on_device[argument][0][1][argument == 0 ? 3 : row][7].fill_(poison);
+                const AttentionResult result = fa1_forward(on_device[0], on_device[1], on_device[2]);
+                const Comparison verdict = compare_attention(result, on_device[0], on_device[1], on_device[2]);
+                EXPECT_TRUE(verdict.passed)
+                    << "argument " << argument << ", row " << row << ", " << poison << ": " << verdict.report;
+            }
+}
+
+// Every score of query row 3 is -inf: softmax has no answer, and neither may the kernel invent one.
+TEST(Fa1, RowOfNegativeInfinitiesIsNaN) {
+    const torch::Tensor q = torch::ones({1, 1, 8, 16}, test_device()),
+                        k = torch::ones({1, 1, several_tiles(16), 16}, test_device());
+    q[0][0][3].fill_(-kInfinity);
+    const AttentionResult result = fa1_forward(q, k, k);
+    EXPECT_TRUE(result.out[0][0][3].isnan().all().item<bool>());
+    EXPECT_TRUE(result.out[0][0][4].isfinite().all().item<bool>());
+    EXPECT_EQ(result.lse[0][0][3].item<float>(), -kInfinity);
+}
+
+// A row whose first tiles hold only scores of -inf has l_i = 0 there. To normalise by that would make it NaN for good,
+// though the keys that follow give it a proper answer.
+TEST(Fa1, TilesOfNegativeInfinitiesAreForgotten) {
+    const int64_t keys = several_tiles(16), tile = tiles_on_test_device(torch::kFloat32, 16).B_c;
+    for (const auto& [first, last] : {std::pair<int64_t, int64_t>{0, tile}, {0, 2 * tile}, {tile, 2 * tile}}) {
+        const torch::Tensor q = torch::rand({1, 1, 9, 16}, test_device()) + 0.5,
+                            k = torch::rand({1, 1, keys, 16}, test_device()) + 0.5,
+                            v = torch::randn({1, 1, keys, 16}, test_device());
+        k.slice(2, first, last).fill_(-kInfinity);
+        const AttentionResult result = fa1_forward(q, k, v);
+        EXPECT_TRUE(result.out.isfinite().all().item<bool>()) << "keys " << first << " to " << last;
+        const Comparison verdict = compare_attention(result, q, k, v);
+        EXPECT_TRUE(verdict.passed) << "keys " << first << " to " << last << ": " << verdict.report;
+    }
+}
+
+// The formula that the tour prints on the GPU is what the CPU machine counts, for any tile sizes.
+TEST(Fa1, MovesWhatTheFormulaSays) {
+    if (!test_device().is_cpu()) return;  // nothing counts on the GPU
+    for (const bool smallest_tiles : {false, true})
+        for (const AttentionCase& problem : standard_cases()) {
+            const auto [q, k, v] = make_inputs(problem, torch::kCPU);
+            const simt::ScopedCpuDevice device(smallest_tiles ? device_with_shared_memory(least_shared_bytes(q))
+                                                              : simt::cpu_device());
+            const simt::LaunchLog log;
+            fa1_forward(q, k, v, problem.options);
+            const GlobalBytes expected = fa1_forward_bytes(q, k, v);
+            EXPECT_EQ(log.total().global_bytes_read(), expected.read) << problem.name;
+            EXPECT_EQ(log.total().global_bytes_written(), expected.written) << problem.name;
+        }
+}
+
+// What makes this Algorithm 1 and not FlashAttention-2: one block a head whatever the length, K and V read once, and
+// O, l and m of every row carried through global memory between steps.
+TEST(Fa1, LoopsOverKeysOutsideAndQueriesInside) {
+    if (!test_device().is_cpu()) return;  // nothing counts on the GPU
+    constexpr int64_t kQueries = 100, kKeys = 70, kHeadDim = 32, kBatch = 2, kHeads = 3, kSteps = (kKeys + 7) / 8;
+    const AttentionCase problem{.batch = kBatch,
+                                .query_heads = kHeads,
+                                .kv_heads = kHeads,
+                                .query_length = kQueries,
+                                .key_length = kKeys,
+                                .head_dim = kHeadDim,
+                                .dtype = torch::kFloat16};
+    const auto [q, k, v] = make_inputs(problem, torch::kCPU);
+    const simt::ScopedCpuDevice device(device_with_shared_memory(least_shared_bytes(q)));
+    const simt::LaunchLog log;
+    fa1_forward(q, k, v);
+    ASSERT_EQ(log.records().size(), 1u);
+    EXPECT_EQ(log.records()[0].grid, (std::array<unsigned, 3>{kHeads, kBatch, 1}));
+
+    constexpr uint64_t kRows = kBatch * kHeads * kQueries;
+    const simt::Counters counters = log.total();
+    const auto expect_traffic = [&](const std::string& name, uint64_t read, uint64_t written) {
+        const auto traffic = std::ranges::find(counters.tensors, name, &simt::TensorTraffic::tensor);
+        ASSERT_NE(traffic, counters.tensors.end()) << name;
+        EXPECT_EQ(traffic->bytes_read, read) << name;
+        EXPECT_EQ(traffic->bytes_written, written) << name;
+    };
+    expect_traffic("K", kBatch * kHeads * kKeys * kHeadDim * 2, 0);
+    expect_traffic("V", kBatch * kHeads * kKeys * kHeadDim * 2, 0);
+    expect_traffic("Q", kSteps * kRows * kHeadDim * 2, 0);
+    expect_traffic("O (float32)", (kSteps - 1) * kRows * kHeadDim * 4, (kSteps - 1) * kRows * kHeadDim * 4);
+    expect_traffic("l", (kSteps - 1) * kRows * 4, (kSteps - 1) * kRows * 4);
+    expect_traffic("m", (kSteps - 1) * kRows * 4, (kSteps - 1) * kRows * 4);
+    expect_traffic("O", 0, kRows * kHeadDim * 2);
+    expect_traffic("LSE", 0, kRows * 4);
+}
+
+// Theorem 2 of the paper: traffic grows as N^2 d^2 / M. The constant in front of it: per outer step a row of Q is read,
+// a row of O is read and written.
+TEST(Fa1, TrafficFallsAsSharedMemoryGrows) {
+    if (!test_device().is_cpu()) return;  // a GPU has one size of shared memory
+    constexpr int64_t kLength = 8192, kHeadDim = 64;
+    const torch::Tensor rows = torch::empty({1, 1, kLength, kHeadDim});
+    const auto bytes_on = [&](const char* profile) {
+        const simt::ScopedCpuDevice device(device_from(simt::device_profile(profile)));
+        const GlobalBytes bytes = fa1_forward_bytes(rows, rows, rows);
+        const double scores = double(kLength) * kLength, B_c = tiles_on_test_device(torch::kFloat32, kHeadDim).B_c;
+        EXPECT_NEAR(double(bytes.read + bytes.written) / (3 * scores * kHeadDim / B_c * sizeof(float)), 1, 0.05);
+        return double(bytes.read + bytes.written);
+    };
+    const double small = bytes_on("gtx1080"), middle = bytes_on("v100"), large = bytes_on("h100");
+    EXPECT_NEAR(small / middle, 96.0 / 48, 0.05);
+    EXPECT_NEAR(middle / large, 227.0 / 96, 0.1);
+    const double scores_and_probabilities_there_and_back = 4.0 * kLength * kLength * sizeof(float);
+    EXPECT_LT(large, scores_and_probabilities_there_and_back / 4);
+}
+
+}  // namespace
+}  // namespace ladder

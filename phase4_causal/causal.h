@@ -1,0 +1,26 @@
+#pragma once
+
+#include "common/attention/global_bytes.h"
+#include "common/attention/options.h"
+
+namespace ladder {
+
+/// FlashAttention-2, forward, with a causal mask or without one: softmax(scale Q K^T + mask) V, with the log-sum-exp of
+/// each row (Dao 2023, section 3.1.1).
+///
+///   q             [B, Hq, Sq, D]    float32, float16 or bfloat16; D <= 256; last dimension contiguous
+///   k, v          [B, Hkv, Sk, D]   Hq a multiple of Hkv; Sq and Sk may differ either way
+///   options.mask  none, causal_bottom_right or causal_top_left (see Mask); rows that see no key give out 0, lse -inf
+///
+/// What a query may not see does not reach its row, NaN and infinities included.
+///
+/// Runs on the device that holds the tensors. Throws std::invalid_argument on bad input, and when the device has too
+/// little shared memory for the head dimension, before anything is launched.
+AttentionResult causal_forward(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                               const AttentionOptions& options = {});
+
+/// What causal_forward moves between its kernel and global memory for such a problem.
+GlobalBytes causal_forward_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                                 const AttentionOptions& options = {});
+
+}  // namespace ladder

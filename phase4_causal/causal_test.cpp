@@ -1,0 +1,395 @@
+#include "phase4_causal/causal.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "common/attention/allocate.h"
+#include "common/attention/check.h"
+#include "common/reference/checks.h"
+#include "common/reference/test_device.h"
+#include "common/simt/device.h"
+#include "common/simt/launch_log.h"
+#include "phase4_causal/key_tiles.cuh"
+
+namespace ladder {
+namespace {
+
+using namespace reference;
+
+const PoisonOutputs poison_outputs;  // an element that is never written stays NaN
+
+constexpr Mask kMasks[] = {Mask::none, Mask::causal_bottom_right, Mask::causal_top_left};
+constexpr Mask kCausalMasks[] = {Mask::causal_bottom_right, Mask::causal_top_left};
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+/// The definition of the masks, as mask.h writes it.
+bool sees(Mask mask, int64_t i, int64_t j, int64_t queries, int64_t keys) {
+    return mask == Mask::none || (mask == Mask::causal_top_left ? j <= i : j <= i + keys - queries);
+}
+
+std::vector<AttentionCase> all_cases() {
+    std::vector<AttentionCase> cases = standard_cases();
+    for (AttentionCase& problem : causal_cases()) cases.push_back(std::move(problem));
+    return cases;
+}
+
+AttentionOptions masked(Mask mask) { return {.scale = {}, .mask = mask}; }
+
+torch::Tensor random(at::IntArrayRef sizes) { return torch::randn(sizes).to(test_device()); }
+
+bool same_bits(const AttentionResult& a, const AttentionResult& b) { return a.out.equal(b.out) && a.lse.equal(b.lse); }
+
+/// Rows [first, last) of a result.
+AttentionResult rows(const AttentionResult& result, int64_t first, int64_t last) {
+    return {result.out.slice(2, first, last), result.lse.slice(2, first, last)};
+}
+
+// ---- The stages, on their own -------------------------------------------------------------------------------------
+
+struct StageProblem {
+    Mask mask;
+    int queries, keys, B_r, B_c;
+};
+
+/// Holds the boundaries for every query tile of a problem against looking at each (query, key) pair.
+void check_stages(const StageProblem& p) {
+    const auto [mask, queries, keys, B_r, B_c] = p;
+    for (int first_query = 0; first_query < queries; first_query += B_r) {
+        const cpu::KeyTiles tiles = cpu::key_tiles(mask, first_query, B_r, B_c, queries, keys);
+        for (int tile = 0; tile * B_c < keys + 2 * B_c; ++tile) {
+            int visible = 0, existing_rows = 0;
+            for (int i = first_query; i < std::min(first_query + B_r, queries); ++i) {
+                ++existing_rows;
+                for (int j = tile * B_c; j < std::min((tile + 1) * B_c, keys); ++j)
+                    visible += sees(mask, i, j, queries, keys);
+            }
+            const bool full = visible == existing_rows * B_c, empty = visible == 0;
+            ASSERT_EQ(tile < tiles.full, full)
+                << "mask " << int(mask) << " Sq " << queries << " Sk " << keys << " B_r " << B_r << " B_c " << B_c
+                << " first query " << first_query << " key tile " << tile;
+            ASSERT_EQ(tile >= tiles.visited, empty)
+                << "mask " << int(mask) << " Sq " << queries << " Sk " << keys << " B_r " << B_r << " B_c " << B_c
+                << " first query " << first_query << " key tile " << tile;
+        }
+    }
+}
+
+TEST(CausalStages, AgreeWithEveryPairOfQueryAndKey) {
+    for (const Mask mask : kMasks)
+        for (int queries = 1; queries <= 12; ++queries)
+            for (int keys = 1; keys <= 12; ++keys)
+                for (int B_r = 1; B_r <= 5; ++B_r)
+                    for (int B_c = 1; B_c <= 5; ++B_c) check_stages({mask, queries, keys, B_r, B_c});
+}
+
+TEST(CausalStages, VisibleKeysAreAPrefix) {
+    for (const Mask mask : kMasks)
+        for (int queries = 1; queries <= 12; ++queries)
+            for (int keys = 1; keys <= 12; ++keys)
+                for (int i = 0; i < queries; ++i)
+                    for (int j = 0; j < keys; ++j)
+                        ASSERT_EQ(j < cpu::visible_keys(mask, i, queries, keys), sees(mask, i, j, queries, keys))
+                            << "mask " << int(mask) << " Sq " << queries << " Sk " << keys << " i " << i << " j " << j;
+}
+
+TEST(CausalStages, LongestLengthsDoNotOverflow) {
+    constexpr int longest = int(kMaxLength), B_r = 64, B_c = 64, tiles = (longest + B_c - 1) / B_c;
+    constexpr int last = (longest - 1) / B_r * B_r;
+    for (const Mask mask : kMasks) {
+        EXPECT_EQ(cpu::key_tiles(mask, last, B_r, B_c, longest, longest).visited, tiles);
+        EXPECT_EQ(cpu::visible_keys(mask, last + B_r - 1, longest, longest), longest);  // a row beyond the end
+    }
+    EXPECT_EQ(cpu::visible_keys(Mask::causal_bottom_right, 0, 1, longest), longest);
+    EXPECT_EQ(cpu::visible_keys(Mask::causal_bottom_right, B_r - 1, 1, longest), longest);
+    EXPECT_EQ(cpu::visible_keys(Mask::causal_bottom_right, 0, longest, 1), 0);
+    EXPECT_EQ(cpu::visible_keys(Mask::causal_bottom_right, longest - 1, longest, 1), 1);
+    EXPECT_EQ(cpu::visible_keys(Mask::causal_top_left, longest - 1, longest, 1), 1);
+}
+
+// ---- The kernel against the reference -----------------------------------------------------------------------------
+
+class CausalCases : public ::testing::TestWithParam<AttentionCase> {};
+
+TEST_P(CausalCases, MatchesReference) { EXPECT_TRUE(matches_reference(causal_forward, GetParam(), test_device())); }
+
+INSTANTIATE_TEST_SUITE_P(Unmasked, CausalCases, ::testing::ValuesIn(standard_cases()), ByName{});
+INSTANTIATE_TEST_SUITE_P(Masked, CausalCases, ::testing::ValuesIn(causal_cases()), ByName{});
+
+// Scaling by a negative number turns the order of the scores round: the maximum must be taken afterwards.
+TEST(Causal, AnyScaleUnderAnyMask) {
+    for (const Mask mask : kMasks)
+        for (const double scale : {-2.0, -0.25, 0.0, 1e-3, 3.0})
+            for (const Family family : {Family::normal, Family::one_huge_logit, Family::rising_scores})
+                EXPECT_TRUE(matches_reference(causal_forward,
+                                              {.query_length = 70,
+                                               .key_length = 75,
+                                               .head_dim = 16,
+                                               .family = family,
+                                               .options = {.scale = scale, .mask = mask},
+                                               .seed = 7},
+                                              test_device()))
+                    << "scale " << scale;
+}
+
+// ---- What a mask means --------------------------------------------------------------------------------------------
+
+TEST(Causal, AlignmentsAgreeExactlyWhenLengthsAreEqual) {
+    for (const int64_t queries : {1, 2, 64, 65, 90})
+        for (const int64_t keys : {1, 2, 64, 65, 90}) {
+            const torch::Tensor q = random({1, 2, queries, 32}), k = random({1, 2, keys, 32}),
+                                v = random({1, 2, keys, 32});
+            const AttentionResult bottom_right = causal_forward(q, k, v, masked(Mask::causal_bottom_right)),
+                                  top_left = causal_forward(q, k, v, masked(Mask::causal_top_left));
+            EXPECT_EQ(same_bits(bottom_right, top_left), queries == keys) << "Sq " << queries << ", Sk " << keys;
+        }
+}
+
+TEST(Causal, RowEqualsUnmaskedAttentionOverThePrefixThatItSees) {
+    for (const Mask mask : kCausalMasks)
+        for (const auto& [queries, keys] : {std::pair<int64_t, int64_t>{70, 70}, {40, 100}, {100, 40}}) {
+            const torch::Tensor q = random({1, 1, queries, 64}), k = random({1, 1, keys, 64}),
+                                v = random({1, 1, keys, 64});
+            const AttentionResult whole = causal_forward(q, k, v, masked(mask));
+            for (int64_t i = 0; i < queries; ++i) {
+                int64_t prefix = 0;
+                while (prefix < keys && sees(mask, i, prefix, queries, keys)) ++prefix;
+                if (prefix == 0) continue;  // see RowsThatSeeNoKey…
+                const AttentionResult alone =
+                    causal_forward(q.slice(2, i, i + 1), k.slice(2, 0, prefix), v.slice(2, 0, prefix));
+                const AttentionResult row = rows(whole, i, i + 1);
+                EXPECT_TRUE(row.out.allclose(alone.out, 1e-5, 1e-6) && row.lse.allclose(alone.lse, 1e-5, 1e-6))
+                    << "mask " << int(mask) << ", row " << i << " of " << queries << ", " << keys << " keys";
+            }
+        }
+}
+
+// Bottom-right with more queries than keys: the first Sq - Sk rows, whole query tiles among them, see nothing.
+TEST(Causal, RowsThatSeeNoKeyAreZeroWithLogSumExpMinusInfinity) {
+    for (const float fill : {1.0f, kInfinity, kNaN})
+        for (const int64_t head_dim : {16, 128, 200}) {
+            const torch::Tensor q = random({2, 2, 200, head_dim});
+            const torch::Tensor k = torch::full({2, 1, 10, head_dim}, fill, q.options());
+            const AttentionResult result = causal_forward(q, k, k, masked(Mask::causal_bottom_right));
+            EXPECT_TRUE(rows(result, 0, 190).out.eq(0.0).all().item<bool>()) << fill;
+            EXPECT_TRUE(rows(result, 0, 190).lse.eq(-kInfinity).all().item<bool>()) << fill;
+            EXPECT_EQ(rows(result, 190, 200).out.isfinite().all().item<bool>(), fill == 1.0f) << fill;
+        }
+}
+
+// A key that a row does not see has no influence on it, whatever it holds: not even 0 * NaN, nor 0 * inf.
+TEST(Causal, WhatARowMayNotSeeNeverReachesIt) {
+    for (const Mask mask : kCausalMasks)
+        for (const auto& [queries, keys] : {std::pair<int64_t, int64_t>{70, 70}, {70, 90}, {90, 70}})
+            for (const int64_t head_dim : {16, 64}) {
+                const torch::Tensor q = random({1, 1, queries, head_dim}), k = random({1, 1, keys, head_dim}),
+                                    v = random({1, 1, keys, head_dim});
+                const AttentionResult clean = causal_forward(q, k, v, masked(mask));
+                for (const float poison : {kNaN, kInfinity, -kInfinity})
+                    for (const int64_t key : {int64_t{0}, int64_t{1}, int64_t{33}, int64_t{64}, keys - 1})
+                        for (const bool in_values : {false, true}) {
+                            torch::Tensor k_bad = k.clone(), v_bad = v.clone();
+                            (in_values ? v_bad : k_bad)[0][0][key].fill_(poison);
+                            const AttentionResult result = causal_forward(q, k_bad, v_bad, masked(mask));
+                            int64_t blind = 0;
+                            while (blind < queries && !sees(mask, blind, key, queries, keys)) ++blind;
+                            EXPECT_TRUE(same_bits(rows(result, 0, blind), rows(clean, 0, blind)))
+                                << poison << (in_values ? " in value " : " in key ") << key << " reached one of the "
+                                << blind << " rows that do not see it";
+                            const Comparison verdict = compare_attention(result, q, k_bad, v_bad, masked(mask));
+                            EXPECT_TRUE(verdict.passed) << poison << " at " << key << ": " << verdict.report;
+                        }
+            }
+}
+
+// Top-left with more keys than queries: the last keys exist for nobody.
+TEST(Causal, KeysThatNobodySeesChangeNothing) {
+    const torch::Tensor q = random({1, 2, 45, 32}), k = random({1, 2, 300, 32}), v = random({1, 2, 300, 32});
+    const AttentionOptions options = masked(Mask::causal_top_left);
+    EXPECT_TRUE(
+        same_bits(causal_forward(q, k, v, options), causal_forward(q, k.slice(2, 0, 45), v.slice(2, 0, 45), options)));
+}
+
+// Keys that all rows see may come in any order; under bottom-right these are the first Sk - Sq + 1.
+TEST(Causal, OrderOfKeysThatAllRowsSeeDoesNotMatter) {
+    const int64_t queries = 40, keys = 140, seen_by_all = keys - queries + 1;
+    const torch::Tensor q = random({1, 2, queries, 32}), k = random({1, 2, keys, 32}), v = random({1, 2, keys, 32});
+    const torch::Tensor order =
+        torch::cat({torch::randperm(seen_by_all), torch::arange(seen_by_all, keys)}).to(test_device());
+    for (const Mask mask : {Mask::none, Mask::causal_bottom_right}) {
+        const AttentionResult permuted =
+            causal_forward(q, k.index_select(2, order), v.index_select(2, order), masked(mask));
+        const Comparison verdict = compare_attention(permuted, q, k, v, masked(mask));
+        EXPECT_TRUE(verdict.passed) << verdict.report;
+    }
+}
+
+// ---- What every entry promises ------------------------------------------------------------------------------------
+
+TEST(Causal, RefusesBadInput) {
+    for (const Mask mask : kMasks)
+        for (BadInput& bad : bad_inputs(test_device())) {
+            bad.options.mask = mask;
+            EXPECT_TRUE(throws_mentioning([&] { causal_forward(bad.q, bad.k, bad.v, bad.options); }, bad.mentions))
+                << bad.name;
+        }
+}
+
+TEST(Causal, RefusesAMaskThatDoesNotExist) {
+    const torch::Tensor q = random({1, 1, 4, 8});
+    EXPECT_TRUE(throws_mentioning([&] { causal_forward(q, q, q, masked(Mask(9))); },
+                                  {"mask:", "none", "causal_bottom_right", "causal_top_left"}));
+}
+
+TEST(Causal, NextCallWorksAfterAnError) {
+    const AttentionCase fine = causal_cases().back();
+    const auto [q, k, v] = make_inputs(fine, test_device());
+    EXPECT_ANY_THROW(causal_forward(q, k.to(torch::kFloat64), v));
+    EXPECT_TRUE(matches_reference(causal_forward, fine, test_device()));
+}
+
+TEST(Causal, RunsRepeatBitwise) {
+    for (const AttentionCase& problem : all_cases()) {
+        const auto [q, k, v] = make_inputs(problem, test_device());
+        EXPECT_TRUE(same_bits(causal_forward(q, k, v, problem.options), causal_forward(q, k, v, problem.options)))
+            << problem.name;
+    }
+}
+
+TEST(Causal, NonFiniteInputsGiveWhatTheReferenceGives) {
+    for (const Mask mask : kMasks)
+        for (const float poison : {kInfinity, -kInfinity, kNaN})
+            for (const int argument : {0, 1, 2}) {
+                const torch::Tensor q = torch::rand({1, 2, 5, 16}) + 0.5, k = torch::rand({1, 2, 40, 16}) + 0.5,
+                                    v = torch::rand({1, 2, 40, 16});
+                const torch::Tensor on_device[] = {q.to(test_device()), k.to(test_device()), v.to(test_device())};
+                on_device[argument][0][1][3][7].fill_(poison);
+                const AttentionResult result = causal_forward(on_device[0], on_device[1], on_device[2], masked(mask));
+                const Comparison verdict =
+                    compare_attention(result, on_device[0], on_device[1], on_device[2], masked(mask));
+                EXPECT_TRUE(verdict.passed) << "argument " << argument << ", " << poison << ": " << verdict.report;
+            }
+}
+
+// Every score of query row 3 is -inf: softmax has no answer, and neither may the kernel invent one. A row that sees no
+// key has the same log-sum-exp, but is 0.
+TEST(Causal, RowOfNegativeInfinitiesIsNaN) {
+    for (const Mask mask : kMasks) {
+        const torch::Tensor q = torch::ones({1, 1, 8, 16}, test_device()),
+                            k = torch::ones({1, 1, 70, 16}, test_device());
+        q[0][0][3].fill_(-kInfinity);
+        const AttentionResult result = causal_forward(q, k, k, masked(mask));
+        EXPECT_TRUE(result.out[0][0][3].isnan().all().item<bool>());
+        EXPECT_TRUE(result.out[0][0][4].isfinite().all().item<bool>());
+        EXPECT_EQ(result.lse[0][0][3].item<float>(), -kInfinity);
+    }
+}
+
+TEST(Causal, NeighboursInTheBatchDoNotMatter) {
+    for (const Mask mask : kMasks) {
+        const torch::Tensor q = random({2, 3, 50, 24}), k = random({2, 3, 60, 24});
+        const AttentionResult whole = causal_forward(q, k, k, masked(mask));
+        const AttentionResult alone =
+            causal_forward(q.slice(0, 1, 2), k.slice(0, 1, 2), k.slice(0, 1, 2), masked(mask));
+        EXPECT_TRUE(whole.out.slice(0, 1, 2).equal(alone.out) && whole.lse.slice(0, 1, 2).equal(alone.lse));
+    }
+}
+
+// The device at hand could run this; one with a byte less of shared memory could not.
+TEST(Causal, SaysHowMuchSharedMemoryIsMissing) {
+    const torch::Tensor q = torch::randn({1, 1, 8, 256});
+    std::size_t required = 0;
+    {
+        const simt::LaunchLog log;
+        causal_forward(q, q, q);
+        required = log.records().front().shared_bytes_per_block;
+    }
+    simt::Device device = simt::cpu_device();
+    device.shared_bytes_per_block_optin = int(required);
+    {
+        const simt::ScopedCpuDevice enough(device);
+        EXPECT_NO_THROW(causal_forward(q, q, q));
+    }
+    device.shared_bytes_per_block_optin = int(required) - 1;
+    {
+        const simt::ScopedCpuDevice too_little(device);
+        EXPECT_TRUE(throws_mentioning([&] { causal_forward(q, q, q); },
+                                      {"causal_forward", "required " + std::to_string(required),
+                                       "limit " + std::to_string(required - 1), device.name}));
+    }
+    EXPECT_NO_THROW(causal_forward(q, q, q));
+}
+
+// ---- Traffic ------------------------------------------------------------------------------------------------------
+
+// The formula that the tour prints on the GPU is what the CPU machine counts.
+TEST(Causal, MovesWhatTheFormulaSays) {
+    if (!test_device().is_cpu()) return;  // nothing counts on the GPU
+    for (const AttentionCase& problem : all_cases()) {
+        const auto [q, k, v] = make_inputs(problem, torch::kCPU);
+        const simt::LaunchLog log;
+        causal_forward(q, k, v, problem.options);
+        const GlobalBytes expected = causal_forward_bytes(q, k, v, problem.options);
+        EXPECT_EQ(log.total().global_bytes_read(), expected.read) << problem.name;
+        EXPECT_EQ(log.total().global_bytes_written(), expected.written) << problem.name;
+    }
+}
+
+std::uint64_t key_value_bytes_read(const torch::Tensor& q, Mask mask) {
+    const simt::LaunchLog log;
+    causal_forward(q, q, q, masked(mask));
+    std::uint64_t bytes = 0;
+    for (const simt::TensorTraffic& tensor : log.total().tensors)
+        if (tensor.tensor == "K" || tensor.tensor == "V") bytes += tensor.bytes_read;
+    return bytes;
+}
+
+TEST(Causal, ReadsAboutHalfOfKeysAndValues) {
+    if (!test_device().is_cpu()) return;  // nothing counts on the GPU
+    const torch::Tensor q = torch::randn({1, 1, 1024, 32});
+    const double unmasked = double(key_value_bytes_read(q, Mask::none));
+    EXPECT_EQ(unmasked, 2.0 * 1024 * 32 * 4 * (1024 / 64));  // once per query tile
+    for (const Mask mask : kCausalMasks) {
+        const double ratio = double(key_value_bytes_read(q, mask)) / unmasked;
+        EXPECT_GT(ratio, 0.5) << int(mask);
+        EXPECT_LT(ratio, 0.6) << int(mask);
+    }
+}
+
+// ---- The operator that Python sees --------------------------------------------------------------------------------
+
+class CausalOperator : public ::testing::Test {
+  protected:
+    AttentionResult call(const std::string& mask) const {
+        torch::jit::Stack stack{q, k, k, mask, c10::IValue()};
+        op.callBoxed(&stack);
+        return {stack[0].toTensor(), stack[1].toTensor()};
+    }
+
+    c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("flash_ladder::causal_forward", "");
+    torch::Tensor q = random({1, 2, 20, 16}), k = random({1, 2, 33, 16});
+};
+
+TEST_F(CausalOperator, KnowsEveryMaskByName) {
+    EXPECT_TRUE(same_bits(call("none"), causal_forward(q, k, k, masked(Mask::none))));
+    EXPECT_TRUE(same_bits(call("causal_bottom_right"), causal_forward(q, k, k, masked(Mask::causal_bottom_right))));
+    EXPECT_TRUE(same_bits(call("causal_top_left"), causal_forward(q, k, k, masked(Mask::causal_top_left))));
+}
+
+TEST_F(CausalOperator, MasksBottomRightByDefault) {
+    const c10::Argument& mask = op.schema().arguments().at(3);
+    EXPECT_EQ(mask.name(), "mask");
+    ASSERT_TRUE(mask.default_value().has_value());
+    EXPECT_EQ(mask.default_value()->toStringRef(), "causal_bottom_right");
+}
+
+TEST_F(CausalOperator, RefusesUnknownMaskNames) {
+    for (const std::string name : {"", "causal", "Causal_top_left"})
+        EXPECT_TRUE(throws_mentioning([&] { call(name); },
+                                      {"mask:", '"' + name + '"', "none", "causal_bottom_right", "causal_top_left"}));
+}
+
+}  // namespace
+}  // namespace ladder

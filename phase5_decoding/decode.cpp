@@ -1,0 +1,227 @@
+#include "phase5_decoding/decode.h"
+
+#include <algorithm>
+#include <limits>
+#include <sstream>
+#include <stdexcept>
+
+#include "common/attention/allocate.h"
+#include "common/attention/check.h"
+#include "common/attention/machine.h"
+#include "common/attention/registration.h"
+#include "phase5_decoding/decode_arguments.h"
+#include "phase5_decoding/split_plan.h"
+
+namespace ladder {
+
+// decode.cuh and combine.cuh, compiled once per machine.
+namespace cpu {
+void launch_decode_split(const DecodeArguments&);
+void launch_decode_combine(const CombineArguments&);
+GlobalBytes decode_split_bytes(const DecodeArguments&);
+GlobalBytes decode_combine_bytes(const CombineArguments&);
+}  // namespace cpu
+namespace cuda {
+[[gnu::weak]] void launch_decode_split(const DecodeArguments&);
+[[gnu::weak]] void launch_decode_combine(const CombineArguments&);
+}  // namespace cuda
+
+namespace {
+
+template <class... Part>
+[[noreturn]] void refuse(const Part&... part) {
+    std::ostringstream message;
+    (message << ... << part);
+    throw std::invalid_argument(message.str());
+}
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+void check_rows(const char* name, int64_t rows) {
+    if (rows > kMaxLength)
+        refuse(name, ": it has ", rows, " query rows in all; at most ", kMaxLength, " are accepted, split the batch");
+}
+
+/// The keys of each sequence, checked, on the host.
+std::vector<int64_t> lengths_of(const std::optional<torch::Tensor>& kv_lengths, const torch::Tensor& k) {
+    const int64_t batch = k.size(0), capacity = k.size(2);
+    if (!kv_lengths) return std::vector<int64_t>(batch, capacity);
+    if (!kv_lengths->defined()) refuse("kv_lengths: the tensor is undefined; pass one of shape [", batch, "], or none");
+    if (kv_lengths->layout() != torch::kStrided)
+        refuse("kv_lengths: the layout is ", kv_lengths->layout(), "; dense (strided) tensors are accepted");
+    if (kv_lengths->scalar_type() != torch::kInt32 && kv_lengths->scalar_type() != torch::kInt64)
+        refuse("kv_lengths: the dtype is ", kv_lengths->scalar_type(),
+               "; int32 and int64 are accepted, convert with .to(…)");
+    if (kv_lengths->device() != k.device())
+        refuse("kv_lengths: the device is ", kv_lengths->device(), ", but k's is ", k.device(),
+               "; they must be on one device");
+    if (kv_lengths->dim() != 1 || kv_lengths->size(0) != batch)
+        refuse("kv_lengths: the shape is ", shape_of(*kv_lengths), "; [", batch,
+               "] is accepted, one length for each sequence of the batch");
+    const torch::Tensor on_host = kv_lengths->to(torch::kCPU, torch::kInt64).contiguous();
+    const std::vector<int64_t> lengths(on_host.data_ptr<int64_t>(), on_host.data_ptr<int64_t>() + batch);
+    for (int64_t b = 0; b < batch; ++b)
+        if (lengths[b] < 0 || lengths[b] > capacity)
+            refuse("kv_lengths: the length of sequence ", b, " is ", lengths[b], "; 0 to ", capacity,
+                   " are accepted, the length of k");
+    return lengths;
+}
+
+int checked_splits(int64_t splits, int64_t key_tiles, int64_t row_tiles) {
+    const int64_t most = std::min({key_tiles, int64_t{kMaxSplits}, std::numeric_limits<int>::max() / row_tiles});
+    if (splits < 1 || splits > most)
+        refuse("splits: it is ", splits, "; 1 to ", most, " are accepted for a cache of ", key_tiles, " tiles of ",
+               kKeyTile, " keys, or none for the planned number");
+    return int(splits);
+}
+
+/// Checks a call and describes it, all but the memory for results.
+DecodeArguments decode_arguments(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                                 const DecodeOptions& options) {
+    check_attention(q, k, v, options.attention, {Mask::none, Mask::causal_bottom_right});
+    check_rows("q", q.size(0) * q.size(1) * q.size(2));
+    DecodeArguments arguments;
+    static_cast<AttentionArguments&>(arguments) = attention_arguments(q, k, v, q, {}, options.attention);
+    arguments.lengths = lengths_of(options.kv_lengths, k);
+
+    const int row_tile = row_tile_size(arguments.rows_per_kv_head(), q.size(3));
+    const int64_t row_tiles = ceil_div(arguments.rows_per_kv_head(), row_tile);
+    if (options.splits) {
+        arguments.splits = checked_splits(*options.splits, ceil_div(k.size(2), kKeyTile), row_tiles);
+    } else {
+        const int64_t longest = *std::max_element(arguments.lengths.begin(), arguments.lengths.end());
+        arguments.splits = choose_splits({.blocks = k.size(0) * k.size(1) * row_tiles,
+                                          .key_tiles = std::max<int64_t>(1, ceil_div(longest, kKeyTile)),
+                                          .resident_blocks = resident_blocks(row_tile)},
+                                         device_limits(q.device()));
+    }
+    return arguments;
+}
+
+/// The lengths as the kernel reads them. ElementType names floating-point types only; the kernel knows that these are
+/// 32-bit integers.
+simt::TensorArgument lengths_argument(const torch::Tensor& int32_lengths) {
+    return {.name = "kv_lengths",
+            .data = int32_lengths.data_ptr(),
+            .rank = 1,
+            .extents = {int32_lengths.size(0)},
+            .strides = {1}};
+}
+
+}  // namespace
+
+AttentionResult flash_decode(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                             const DecodeOptions& options) {
+    DecodeArguments arguments = decode_arguments(q, k, v, options);
+    const auto in_float32 = q.options().dtype(torch::kFloat32);
+    AttentionResult result{.out = allocate(q.sizes(), q.options()), .lse = allocate(q.sizes().slice(0, 3), in_float32)};
+    arguments.out = tensor_argument("O", result.out.view({-1, q.size(3)}));
+    arguments.lse = tensor_argument("LSE", result.lse.view({-1}));
+
+    torch::Tensor lengths, out_parts, lse_parts;
+    if (options.kv_lengths) {
+        lengths = options.kv_lengths->to(torch::kInt32).contiguous();
+        arguments.kv_lengths = lengths_argument(lengths);
+    }
+    if (arguments.splits == 1) {
+        run_on(q.device(), cpu::launch_decode_split, cuda::launch_decode_split, arguments);
+        return result;
+    }
+    out_parts = allocate({arguments.splits, arguments.rows(), q.size(3)}, in_float32);
+    lse_parts = allocate({arguments.splits, arguments.rows()}, in_float32);
+    arguments.out_parts = tensor_argument("O_part", out_parts);
+    arguments.lse_parts = tensor_argument("LSE_part", lse_parts);
+    run_on(q.device(), cpu::launch_decode_split, cuda::launch_decode_split, arguments);
+    run_on(q.device(), cpu::launch_decode_combine, cuda::launch_decode_combine,
+           CombineArguments{.out_parts = arguments.out_parts,
+                            .lse_parts = arguments.lse_parts,
+                            .out = arguments.out,
+                            .lse = arguments.lse});
+    return result;
+}
+
+int flash_decode_splits(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                        const DecodeOptions& options) {
+    return decode_arguments(q, k, v, options).splits;
+}
+
+GlobalBytes flash_decode_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                               const DecodeOptions& options) {
+    DecodeArguments arguments = decode_arguments(q, k, v, options);
+    if (options.kv_lengths) arguments.kv_lengths.rank = 1;
+    GlobalBytes bytes = cpu::decode_split_bytes(arguments);
+    if (arguments.splits > 1) {
+        CombineArguments combine;
+        combine.out_parts.extents = {arguments.splits, arguments.rows(), arguments.head_dim()};
+        combine.out.type = arguments.q.type;
+        const GlobalBytes merging = cpu::decode_combine_bytes(combine);
+        bytes.read += merging.read;
+        bytes.written += merging.written;
+    }
+    return bytes;
+}
+
+AttentionResult merge_partials(const torch::Tensor& out_parts, const torch::Tensor& lse_parts) {
+    check_tensor("out_parts", out_parts, 5);
+    check_tensor("lse_parts", lse_parts, 4);
+    for (const auto& [name, tensor] : {std::pair<const char*, const torch::Tensor&>{"out_parts", out_parts},
+                                       std::pair<const char*, const torch::Tensor&>{"lse_parts", lse_parts}})
+        if (tensor.scalar_type() != torch::kFloat32)
+            refuse(name, ": the dtype is ", tensor.scalar_type(), "; float32 is accepted, convert with .to(…)");
+    if (lse_parts.device() != out_parts.device())
+        refuse("lse_parts: the device is ", lse_parts.device(), ", but out_parts' is ", out_parts.device(),
+               "; they must be on one device");
+    if (lse_parts.sizes() != out_parts.sizes().slice(0, 4))
+        refuse("lse_parts: the shape is ", shape_of(lse_parts), ", but out_parts' is ", shape_of(out_parts),
+               "; it must be the same without the last dimension");
+    const int64_t parts = out_parts.size(0), head_dim = out_parts.size(4);
+    if (parts > kMaxLength) refuse("out_parts: it has ", parts, " parts; at most ", kMaxLength, " are accepted");
+    if (head_dim > kMaxHeadDim)
+        refuse("out_parts: the head dimension is ", head_dim, "; 1 to ", kMaxHeadDim, " are accepted");
+    check_rows("out_parts", out_parts.size(1) * out_parts.size(2) * out_parts.size(3));
+
+    AttentionResult result{.out = allocate(out_parts.sizes().slice(1), out_parts.options()),
+                           .lse = allocate(lse_parts.sizes().slice(1), lse_parts.options())};
+    const torch::Tensor out_rows = out_parts.contiguous().view({parts, -1, head_dim}),
+                        lse_rows = lse_parts.contiguous().view({parts, -1});
+    run_on(out_parts.device(), cpu::launch_decode_combine, cuda::launch_decode_combine,
+           CombineArguments{.out_parts = tensor_argument("O_part", out_rows),
+                            .lse_parts = tensor_argument("LSE_part", lse_rows),
+                            .out = tensor_argument("O", result.out.view({-1, head_dim})),
+                            .lse = tensor_argument("LSE", result.lse.view({-1}))});
+    return result;
+}
+
+namespace {
+
+Mask mask_named(const std::string& name) {
+    if (name == "none") return Mask::none;
+    if (name == "causal_bottom_right") return Mask::causal_bottom_right;
+    if (name == "causal_top_left") return Mask::causal_top_left;
+    refuse("mask: it is \"", name, "\"; \"none\" and \"causal_bottom_right\" are accepted");
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(flash_ladder, library) {
+    library.def(
+        "flash_decode(Tensor q, Tensor k, Tensor v, *, Tensor? kv_lengths=None, int? splits=None, str mask=\"none\", "
+        "float? scale=None) -> (Tensor out, Tensor lse)",
+        [](const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+           const c10::optional<torch::Tensor>& kv_lengths, c10::optional<int64_t> splits, const std::string& mask,
+           c10::optional<double> scale) {
+            const AttentionResult r =
+                flash_decode(q, k, v,
+                             {.attention = {.scale = from_schema(scale), .mask = mask_named(mask)},
+                              .kv_lengths = from_schema(kv_lengths),
+                              .splits = from_schema(splits)});
+            return std::tuple(r.out, r.lse);
+        });
+    library.def("merge_partials(Tensor out_parts, Tensor lse_parts) -> (Tensor out, Tensor lse)",
+                [](const torch::Tensor& out_parts, const torch::Tensor& lse_parts) {
+                    const AttentionResult r = merge_partials(out_parts, lse_parts);
+                    return std::tuple(r.out, r.lse);
+                });
+}
+
+}  // namespace ladder

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "common/attention/global_bytes.h"
+#include "common/attention/options.h"
+
+namespace ladder {
+
+struct DecodeOptions {
+    AttentionOptions attention =
+        {};  ///< scale; mask none or causal_bottom_right, counted from each sequence's own length
+
+    /// [B] int32 or int64, on the device of q: how many keys of the cache belong to each sequence, 0 to Smax. Keys
+    /// beyond are never read. All of Smax when absent.
+    ///
+    /// The values are copied to the host to be checked, and to plan for the longest sequence rather than for the
+    /// cache's capacity. On a GPU that waits for the stream.
+    std::optional<torch::Tensor> kv_lengths = {};
+
+    /// Into how many pieces to split each sequence: 1 to the number of tiles of 128 keys in the cache, 1024 at most.
+    /// Chosen from the device and the problem when absent.
+    std::optional<std::int64_t> splits = {};
+};
+
+/// Flash decoding (Dao, Haziza, Massa, Sizov 2023): attention of one or a few query tokens over a long KV cache. The
+/// keys are split over blocks; a second kernel merges their partial results.
+///
+///   q     [B, Hq, Sq, D]     float32, float16 or bfloat16; D <= 256; last dimension contiguous
+///   k, v  [B, Hkv, Smax, D]  Hq a multiple of Hkv; the query heads of one KV head share one pass over it
+///
+/// A row that sees no key (a sequence of length 0, or masked) gets out 0 and lse -inf. The split count changes nothing
+/// beyond rounding; with a given count, runs repeat bitwise.
+///
+/// Runs on the device that holds the tensors. Throws std::invalid_argument on bad input, before anything is launched.
+AttentionResult flash_decode(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                             const DecodeOptions& options = {});
+
+/// The split count that flash_decode uses for such a call: the given one, or the planned one.
+int flash_decode_splits(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                        const DecodeOptions& options = {});
+
+/// What flash_decode moves between its kernels and global memory for such a call, both kernels together.
+GlobalBytes flash_decode_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                               const DecodeOptions& options = {});
+
+/// Merges attention over parts of the keys into attention over all of them: the combine kernel on its own.
+///
+///   out_parts  [P, B, H, S, D]  float32: the out of each part
+///   lse_parts  [P, B, H, S]     float32: its lse; a part whose lse is -inf counts for nothing where others do
+///
+/// Returns out [B, H, S, D] and lse [B, H, S] in float32. Throws std::invalid_argument on bad input.
+AttentionResult merge_partials(const torch::Tensor& out_parts, const torch::Tensor& lse_parts);
+
+}  // namespace ladder

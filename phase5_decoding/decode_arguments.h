@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "common/attention/arguments.h"
+
+namespace ladder {
+
+/// One decoding problem in plain numbers: what the host entry hands to either machine.
+///
+/// `out` is [N, D] and `lse` is [N] here, with N = B * Hq * Sq: the kernels write rows and need no more structure.
+struct DecodeArguments : AttentionArguments {
+    simt::TensorArgument kv_lengths;    ///< [B] int32; rank 0 where every sequence fills the cache
+    simt::TensorArgument out_parts;     ///< [splits, N, D] float32; rank 0 with one split, which writes `out` itself
+    simt::TensorArgument lse_parts;     ///< [splits, N] float32; likewise
+    std::vector<std::int64_t> lengths;  ///< of every sequence, as the host knows them, for traffic_bytes
+    int splits = 1;
+
+    std::int64_t group() const { return query_heads() / kv_heads(); }
+    std::int64_t rows_per_kv_head() const { return group() * query_length(); }
+    std::int64_t rows() const { return batch() * query_heads() * query_length(); }
+};
+
+/// P partial results for each of N rows, to be merged into one.
+struct CombineArguments {
+    simt::TensorArgument out_parts;  ///< [P, N, D] float32
+    simt::TensorArgument lse_parts;  ///< [P, N] float32
+    simt::TensorArgument out;        ///< [N, D]
+    simt::TensorArgument lse;        ///< [N] float32
+    void* stream = nullptr;
+
+    std::int64_t parts() const { return out_parts.extents[0]; }
+    std::int64_t rows() const { return out_parts.extents[1]; }
+    std::int64_t head_dim() const { return out_parts.extents[2]; }
+};
+
+}  // namespace ladder

@@ -1,0 +1,500 @@
+#include "phase5_decoding/decode.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "common/attention/allocate.h"
+#include "common/reference/checks.h"
+#include "common/reference/test_device.h"
+#include "common/simt/device.h"
+#include "common/simt/launch_log.h"
+#include "phase5_decoding/split_plan.h"
+
+namespace ladder {
+namespace {
+
+using namespace reference;
+
+constexpr float kInf = std::numeric_limits<float>::infinity(), kNaN = std::numeric_limits<float>::quiet_NaN();
+
+const PoisonOutputs poison_outputs;  // an element that is never written stays NaN
+
+AttentionEntry decode_with(std::optional<int64_t> splits, std::optional<torch::Tensor> kv_lengths = {}) {
+    return
+        [=](const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v, const AttentionOptions& options) {
+            return flash_decode(q, k, v, {.attention = options, .kv_lengths = kv_lengths, .splits = splits});
+        };
+}
+
+torch::Tensor lengths_tensor(const std::vector<int64_t>& lengths, torch::ScalarType dtype = torch::kInt32) {
+    return torch::tensor(lengths, torch::kInt64).to(test_device(), dtype);
+}
+
+int64_t key_tiles(int64_t keys) { return (keys + kKeyTile - 1) / kKeyTile; }
+
+/// The standard and the causal cases that this phase takes.
+std::vector<AttentionCase> all_cases() {
+    std::vector<AttentionCase> cases = standard_cases();
+    for (AttentionCase& problem : causal_cases())
+        if (problem.options.mask == Mask::causal_bottom_right) cases.push_back(std::move(problem));
+    return cases;
+}
+
+class DecodeCases : public ::testing::TestWithParam<AttentionCase> {};
+
+TEST_P(DecodeCases, MatchReference) { EXPECT_TRUE(matches_reference(decode_with({}), GetParam(), test_device())); }
+
+INSTANTIATE_TEST_SUITE_P(Cases, DecodeCases, ::testing::ValuesIn(all_cases()), ByName{});
+
+/// What decoding looks like: one or a few query tokens, grouped heads, caches of several tiles, sequences of their own
+/// lengths.
+struct DecodeCase {
+    std::string name;
+    AttentionCase problem;
+    std::vector<int64_t> lengths;
+};
+
+std::ostream& operator<<(std::ostream& stream, const DecodeCase& c) { return stream << c.name; }
+
+std::vector<DecodeCase> decode_cases() {
+    std::vector<DecodeCase> cases;
+    const auto add = [&](AttentionCase problem, std::vector<int64_t> lengths) {
+        problem.batch = int64_t(lengths.size());
+        problem.seed = cases.size() + 1;
+        std::string name = describe(problem) + "_lengths";
+        for (const int64_t length : lengths) name += "_" + std::to_string(length);
+        cases.push_back({std::move(name), std::move(problem), std::move(lengths)});
+    };
+    const auto bottom_right = AttentionOptions{.scale = {}, .mask = Mask::causal_bottom_right};
+    for (const auto dtype : {torch::kFloat32, torch::kFloat16, torch::kBFloat16}) {
+        add({.query_heads = 4, .kv_heads = 2, .key_length = 600, .head_dim = 32, .dtype = dtype},
+            {0, 1, 31, 127, 128, 129, 600});
+        add({.query_heads = 6, .kv_heads = 2, .query_length = 3, .key_length = 400, .head_dim = 64, .dtype = dtype},
+            {400, 0, 257});
+        add({.query_heads = 6,
+             .kv_heads = 2,
+             .query_length = 3,
+             .key_length = 300,
+             .head_dim = 40,
+             .dtype = dtype,
+             .options = bottom_right},
+            {300, 0, 1, 2, 3, 129, 131});
+        add({.query_heads = 2,
+             .kv_heads = 1,
+             .query_length = 9,
+             .key_length = 270,
+             .head_dim = 136,
+             .dtype = dtype,
+             .options = bottom_right},
+            {270, 5, 133});
+        add({.query_heads = 5,
+             .kv_heads = 1,
+             .key_length = 390,
+             .head_dim = 24,
+             .dtype = dtype,
+             .family = Family::rising_scores,
+             .layout = Layout::padded_rows},
+            {390, 200});
+        add({.query_heads = 8,
+             .kv_heads = 2,
+             .query_length = 2,
+             .key_length = 390,
+             .head_dim = 256,
+             .dtype = dtype,
+             .layout = Layout::bshd},
+            {100, 390});
+    }
+    return cases;
+}
+
+class DecodeLengths : public ::testing::TestWithParam<DecodeCase> {};
+
+// matches_reference sets all keys and values beyond a sequence's length to NaN.
+TEST_P(DecodeLengths, MatchReferenceWithAnySplits) {
+    const auto& [name, problem, lengths] = GetParam();
+    const int64_t most = key_tiles(problem.key_length);
+    const auto check = [&](std::optional<int64_t> splits, torch::ScalarType dtype) {
+        const torch::Tensor kv_lengths = lengths_tensor(lengths, dtype);
+        EXPECT_TRUE(
+            matches_reference(decode_with(splits, kv_lengths), problem, test_device(), Lse::present, kv_lengths))
+            << "splits " << splits.value_or(0);
+    };
+    check({}, torch::kInt64);
+    for (const int64_t splits : {int64_t{1}, int64_t{2}, most}) check(splits, torch::kInt32);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, DecodeLengths, ::testing::ValuesIn(decode_cases()), ByName{});
+
+TEST(Decode, EmptySequencesGiveZeroAndMinusInfinity) {
+    const torch::Tensor q = torch::randn({3, 4, 1, 32}, test_device()),
+                        k = torch::randn({3, 2, 500, 32}, test_device());
+    for (const int64_t splits : {1, 4}) {
+        const AttentionResult result =
+            flash_decode(q, k, k, {.kv_lengths = lengths_tensor({500, 0, 0}), .splits = splits});
+        EXPECT_TRUE(result.out[0].isfinite().all().item<bool>());
+        EXPECT_TRUE(result.out[0].ne(0).any().item<bool>());
+        EXPECT_TRUE(result.out.slice(0, 1).eq(0).all().item<bool>()) << "splits " << splits;
+        EXPECT_TRUE(result.lse.slice(0, 1).eq(-kInf).all().item<bool>()) << "splits " << splits;
+    }
+}
+
+TEST(Decode, LengthsMayHaveAnyStride) {
+    const torch::Tensor q = torch::randn({2, 2, 1, 16}, test_device()),
+                        k = torch::randn({2, 2, 200, 16}, test_device());
+    const torch::Tensor apart = lengths_tensor({150, 7, 13, 9}).slice(0, 0, 4, 2);
+    const AttentionResult strided = flash_decode(q, k, k, {.kv_lengths = apart}),
+                          plain = flash_decode(q, k, k, {.kv_lengths = lengths_tensor({150, 13})});
+    EXPECT_TRUE(strided.out.equal(plain.out));
+    EXPECT_TRUE(strided.lse.equal(plain.lse));
+}
+
+// 1000 keys are 8 tiles: 3 and 7 splits are of unequal size, 8 are one tile each.
+TEST(Decode, SplitCountDoesNotChangeTheAnswer) {
+    for (const auto family : {Family::normal, Family::scores_near_minus_1000, Family::one_huge_logit,
+                              Family::falling_scores, Family::rising_scores, Family::offset_values})
+        for (const int64_t splits : {1, 2, 3, 7, 8}) {
+            const AttentionCase problem{
+                .query_heads = 4, .kv_heads = 2, .key_length = 1000, .head_dim = 32, .family = family, .seed = 5};
+            EXPECT_TRUE(matches_reference(decode_with(splits), problem, test_device())) << "splits " << splits;
+        }
+}
+
+TEST(Decode, RunsRepeatBitwise) {
+    for (const auto& [name, problem, lengths] : decode_cases()) {
+        const auto [q, k, v] = make_inputs(problem, test_device());
+        const DecodeOptions options{.attention = problem.options,
+                                    .kv_lengths = lengths_tensor(lengths),
+                                    .splits = key_tiles(problem.key_length)};
+        const AttentionResult first = flash_decode(q, k, v, options), second = flash_decode(q, k, v, options);
+        EXPECT_TRUE(first.out.equal(second.out) && first.lse.equal(second.lse)) << name;
+    }
+}
+
+TEST(Decode, LongCacheWithFewHeadsUsesSeveralSplits) {
+    const AttentionCase problem{.key_length = 8192, .head_dim = 32, .seed = 11};
+    const auto [q, k, v] = make_inputs(problem, test_device());
+    EXPECT_GT(flash_decode_splits(q, k, v), 4);
+    EXPECT_EQ(flash_decode_splits(q, k, v, {.splits = 3}), 3);
+    EXPECT_EQ(flash_decode_splits(q, k, v, {.kv_lengths = lengths_tensor({100})}), 1) << "one tile of keys";
+    EXPECT_TRUE(matches_reference(decode_with({}), problem, test_device()));
+}
+
+TEST(Decode, KeysInAnotherOrderGiveTheSameAnswer) {
+    const AttentionCase problem{.query_heads = 4, .kv_heads = 2, .key_length = 700, .head_dim = 32, .seed = 4};
+    const auto [q, k, v] = make_inputs(problem, test_device());
+    const torch::Tensor order = torch::randperm(700, torch::kInt64).to(test_device());
+    const AttentionResult result = flash_decode(q, k.index_select(2, order), v.index_select(2, order), {.splits = 4});
+    const Comparison verdict = compare_attention(result, q, k, v);
+    EXPECT_TRUE(verdict.passed) << verdict.report;
+}
+
+TEST(Decode, NeighboursInTheBatchDoNotMatter) {
+    const torch::Tensor q = torch::randn({3, 4, 2, 24}, test_device()),
+                        k = torch::randn({3, 2, 300, 24}, test_device());
+    const AttentionResult whole = flash_decode(q, k, k, {.kv_lengths = lengths_tensor({300, 170, 0}), .splits = 2});
+    const AttentionResult alone = flash_decode(q.slice(0, 1, 2), k.slice(0, 1, 2), k.slice(0, 1, 2),
+                                               {.kv_lengths = lengths_tensor({170}), .splits = 2});
+    EXPECT_TRUE(whole.out.slice(0, 1, 2).equal(alone.out)) << "a neighbour in the batch changed the answer";
+}
+
+TEST(Decode, NonFiniteInputsGiveWhatTheReferenceGives) {
+    for (const float poison : {kInf, -kInf, kNaN})
+        for (const int argument : {0, 1, 2})
+            for (const int64_t splits : {1, 3})
+                for (const Mask mask : {Mask::none, Mask::causal_bottom_right}) {
+                    const torch::Tensor q = torch::rand({1, 2, 5, 16}) + 0.5, k = torch::rand({1, 2, 300, 16}) + 0.5,
+                                        v = torch::rand({1, 2, 300, 16});
+                    const torch::Tensor on_device[] = {q.to(test_device()), k.to(test_device()), v.to(test_device())};
+                    // With the mask, the last key is seen by the last query alone.
+                    on_device[argument][0][1][argument == 0 ? 3 : 299][7].fill_(poison);
+                    const AttentionOptions options{.scale = {}, .mask = mask};
+                    const AttentionResult result = flash_decode(on_device[0], on_device[1], on_device[2],
+                                                                {.attention = options, .splits = splits});
+                    const Comparison verdict =
+                        compare_attention(result, on_device[0], on_device[1], on_device[2], options);
+                    EXPECT_TRUE(verdict.passed)
+                        << "argument " << argument << ", " << poison << ", splits " << splits << ": " << verdict.report;
+                }
+}
+
+// Every score of query row 3 is -inf: softmax has no answer, and neither may the kernels invent one.
+TEST(Decode, RowOfNegativeInfinitiesIsNaN) {
+    const torch::Tensor q = torch::ones({1, 1, 8, 16}, test_device()), k = torch::ones({1, 1, 270, 16}, test_device());
+    q[0][0][3].fill_(-kInf);
+    for (const int64_t splits : {1, 2, 3}) {
+        const AttentionResult result = flash_decode(q, k, k, {.splits = splits});
+        EXPECT_TRUE(result.out[0][0][3].isnan().all().item<bool>()) << "splits " << splits;
+        EXPECT_TRUE(result.out[0][0][4].isfinite().all().item<bool>()) << "splits " << splits;
+        EXPECT_EQ(result.lse[0][0][3].item<float>(), -kInf) << "splits " << splits;
+    }
+}
+
+// All keys of the first split score -inf. Its O is 0 / 0, but the second split has the whole of the sum.
+TEST(Decode, SplitOfNegativeInfinitiesCountsForNothing) {
+    const torch::Tensor q = torch::ones({1, 1, 1, 16}, test_device()), k = torch::ones({1, 1, 256, 16}, test_device());
+    k.slice(2, 0, kKeyTile).fill_(-kInf);
+    const torch::Tensor v = torch::randn({1, 1, 256, 16}, test_device());
+    for (const int64_t splits : {1, 2}) {
+        const Comparison verdict = compare_attention(flash_decode(q, k, v, {.splits = splits}), q, k, v);
+        EXPECT_TRUE(verdict.passed) << "splits " << splits << ": " << verdict.report;
+    }
+}
+
+TEST(Decode, RefusesBadInput) {
+    for (const BadInput& bad : bad_inputs(test_device()))
+        EXPECT_TRUE(
+            throws_mentioning([&] { flash_decode(bad.q, bad.k, bad.v, {.attention = bad.options}); }, bad.mentions))
+            << bad.name;
+}
+
+TEST(Decode, RefusesBadOptions) {
+    const torch::Tensor q = torch::ones({2, 4, 1, 32}, test_device()), k = torch::ones({2, 2, 300, 32}, test_device());
+    const auto refuses = [&](const DecodeOptions& options, const std::vector<std::string>& mentions) {
+        const simt::LaunchLog log;
+        const auto verdict = throws_mentioning([&] { flash_decode(q, k, k, options); }, mentions);
+        EXPECT_TRUE(log.records().empty()) << "something was launched";
+        EXPECT_TRUE(throws_mentioning([&] { flash_decode_bytes(q, k, k, options); }, mentions));
+        return verdict;
+    };
+    const auto lengths = [](torch::Tensor tensor) { return DecodeOptions{.kv_lengths = std::move(tensor)}; };
+    EXPECT_TRUE(refuses({.attention = {.scale = {}, .mask = Mask::causal_top_left}}, {"mask:", "causal_top_left"}));
+    EXPECT_TRUE(refuses({.splits = 0}, {"splits:", "0", "3"}));
+    EXPECT_TRUE(refuses({.splits = -1}, {"splits:", "-1"}));
+    EXPECT_TRUE(refuses({.splits = 4}, {"splits:", "4", "3"}));
+    EXPECT_TRUE(refuses({.splits = int64_t{1} << 32}, {"splits:", "4294967296"}));
+    EXPECT_TRUE(refuses(lengths(torch::Tensor()), {"kv_lengths:", "undefined"}));
+    EXPECT_TRUE(refuses(lengths(lengths_tensor({1, 2, 3})), {"kv_lengths:", "[3]", "[2]"}));
+    EXPECT_TRUE(refuses(lengths(lengths_tensor({1, 2}).unsqueeze(0)), {"kv_lengths:", "[1, 2]", "[2]"}));
+    EXPECT_TRUE(refuses(lengths(lengths_tensor({5})[0]), {"kv_lengths:", "[]", "[2]"}));
+    EXPECT_TRUE(refuses(lengths(lengths_tensor({1, 2}, torch::kFloat32)), {"kv_lengths:", "Float", "int32"}));
+    EXPECT_TRUE(refuses(lengths(lengths_tensor({1, 2}, torch::kInt16)), {"kv_lengths:", "Short", "int64"}));
+    EXPECT_TRUE(refuses(lengths(lengths_tensor({5, -1})), {"kv_lengths:", "sequence 1", "-1", "300"}));
+    EXPECT_TRUE(refuses(lengths(lengths_tensor({301, 0})), {"kv_lengths:", "sequence 0", "301", "300"}));
+    EXPECT_TRUE(refuses(lengths(lengths_tensor({int64_t{1} << 32, 0}, torch::kInt64)), {"kv_lengths:", "4294967296"}));
+    EXPECT_TRUE(refuses(lengths(lengths_tensor({1, 2}).to_sparse()), {"kv_lengths:", "Sparse"}));
+    EXPECT_TRUE(refuses(lengths(lengths_tensor({1, 2}).to(torch::kMeta)), {"kv_lengths:", "meta"}));
+    if (test_device().is_cuda()) {
+        EXPECT_TRUE(refuses(lengths(lengths_tensor({1, 2}).cpu()), {"kv_lengths:", "cpu", "cuda"}));
+    }
+}
+
+TEST(Decode, NextCallWorksAfterAnError) {
+    const AttentionCase fine = standard_cases().front();
+    const auto [q, k, v] = make_inputs(fine, test_device());
+    EXPECT_ANY_THROW(flash_decode(q, k.to(torch::kFloat64), v));
+    EXPECT_ANY_THROW(flash_decode(q, k, v, {.splits = 99}));
+    EXPECT_TRUE(matches_reference(decode_with({}), fine, test_device()));
+}
+
+TEST(Decode, DeviceWithTooLittleSharedMemoryIsNamed) {
+    if (!test_device().is_cpu()) return;  // only the CPU machine can imitate such a device
+    const torch::Tensor q = torch::ones({1, 1, 1, 64}), k = torch::ones({1, 1, 9, 64});
+    {
+        simt::Device small = simt::cpu_device();
+        small.name = "a small device";
+        small.shared_bytes_per_block = small.shared_bytes_per_block_optin = 8192;
+        const simt::ScopedCpuDevice imitated(small);
+        EXPECT_TRUE(
+            throws_mentioning([&] { flash_decode(q, k, k); },
+                              {"decode_split_kernel", "18736 bytes of shared memory", "8192", "a small device"}));
+    }
+    EXPECT_NO_THROW(flash_decode(q, k, k));
+}
+
+const simt::TensorTraffic& traffic_of(const simt::Counters& counters, const std::string& tensor) {
+    return *std::ranges::find(counters.tensors, tensor, &simt::TensorTraffic::tensor);
+}
+
+// The formula that the tour prints on the GPU is what the CPU machine counts.
+TEST(Decode, MovesWhatTheFormulaSays) {
+    if (!test_device().is_cpu()) return;  // nothing counts on the GPU
+    const auto check = [](const AttentionCase& problem, const DecodeOptions& options) {
+        const auto [q, k, v] = make_inputs(problem, torch::kCPU);
+        const simt::LaunchLog log;
+        flash_decode(q, k, v, options);
+        const GlobalBytes expected = flash_decode_bytes(q, k, v, options);
+        EXPECT_EQ(log.total().global_bytes_read(), expected.read) << problem.name;
+        EXPECT_EQ(log.total().global_bytes_written(), expected.written) << problem.name;
+        EXPECT_EQ(log.records().size(), flash_decode_splits(q, k, v, options) == 1 ? 1 : 2) << problem.name;
+    };
+    for (const AttentionCase& problem : all_cases())
+        if (problem.family == Family::normal && problem.query_length <= 65)
+            check(problem, {.attention = problem.options});
+    for (const auto& [name, problem, lengths] : decode_cases())
+        for (const int64_t splits : {int64_t{1}, key_tiles(problem.key_length)})
+            check(problem, {.attention = problem.options, .kv_lengths = lengths_tensor(lengths), .splits = splits});
+}
+
+// K and V are read once for all query heads of a group and all query tokens, as long as the rows fit one tile.
+TEST(Decode, GroupsShareOnePassOverTheirKeys) {
+    if (!test_device().is_cpu()) return;  // nothing counts on the GPU
+    const int64_t keys = 500, head_dim = 64;
+    const torch::Tensor k = torch::randn({2, 2, keys, head_dim});
+    for (const auto& [group, queries] : {std::pair<int64_t, int64_t>{1, 1}, {2, 1}, {4, 1}, {8, 1}, {4, 4}, {16, 1}})
+        for (const int64_t splits : {1, 4}) {
+            const simt::LaunchLog log;
+            flash_decode(torch::randn({2, 2 * group, queries, head_dim}), k, k, {.splits = splits});
+            const simt::Counters counted = log.total();
+            for (const char* tensor : {"K", "V"})
+                EXPECT_EQ(traffic_of(counted, tensor).bytes_read, std::uint64_t(2 * 2 * keys * head_dim * 4))
+                    << "group " << group << ", queries " << queries << ", splits " << splits;
+        }
+}
+
+TEST(Decode, ReadsNoKeyBeyondALength) {
+    if (!test_device().is_cpu()) return;  // nothing counts on the GPU
+    const torch::Tensor q = torch::randn({3, 4, 1, 32}), k = torch::randn({3, 2, 4000, 32});
+    const simt::LaunchLog log;
+    flash_decode(q, k, k, {.kv_lengths = lengths_tensor({10, 0, 300}), .splits = 3});
+    EXPECT_EQ(traffic_of(log.total(), "K").bytes_read, std::uint64_t(310 * 2 * 32 * 4));
+}
+
+TEST(SplitPlan, OneSplitWhereBlocksFillTheDeviceOrKeysAreFew) {
+    for (const simt::DeviceProfile& profile : simt::device_profiles()) {
+        const simt::Device device = device_from(profile);
+        for (const int resident : {2, 3, 4}) {
+            const std::int64_t full = std::int64_t{resident} * device.multiprocessors;
+            for (const std::int64_t tiles : {1, 2, 64, 4096})
+                for (const std::int64_t blocks : {full, full + 1, 10 * full})
+                    EXPECT_EQ(choose_splits({blocks, tiles, resident}, device), 1) << profile.name;
+            for (const std::int64_t blocks : {1, 8, 32})
+                EXPECT_EQ(choose_splits({blocks, 1, resident}, device), 1) << profile.name;
+        }
+    }
+}
+
+TEST(SplitPlan, LongSequencesWithFewHeadsAreSplit) {
+    for (const simt::DeviceProfile& profile : simt::device_profiles()) {
+        const simt::Device device = device_from(profile);
+        for (const std::int64_t blocks : {1, 2, 8}) {
+            const int splits = choose_splits({blocks, 512, 4}, device);  // 65536 keys
+            EXPECT_GE(splits * blocks, device.multiprocessors) << profile.name << ", blocks " << blocks;
+            int before = 1;
+            for (const std::int64_t tiles : {1, 8, 64, 512, 4096}) {
+                const int now = choose_splits({blocks, tiles, 4}, device);
+                EXPECT_GE(now, before) << profile.name << ": longer sequences, fewer splits";
+                before = now;
+            }
+        }
+    }
+}
+
+TEST(SplitPlan, StaysWithinItsLimitsAndIsNoWorseThanAnyOther) {
+    for (const simt::DeviceProfile& profile : simt::device_profiles()) {
+        const simt::Device device = device_from(profile);
+        for (std::int64_t blocks = 1; blocks < 700; blocks += 13)
+            for (const std::int64_t tiles : {1, 2, 3, 5, 17, 64, 100, 511}) {
+                const DecodeWork work{blocks, tiles, 4};
+                const int splits = choose_splits(work, device);
+                ASSERT_GE(splits, 1);
+                ASSERT_LE(splits, tiles);
+                ASSERT_LE(splits, kMaxSplits);
+                if (blocks >= 4 * device.multiprocessors) continue;
+                for (int other = 1; other <= tiles; ++other)
+                    ASSERT_LE(estimated_time(work, device, splits), estimated_time(work, device, other))
+                        << profile.name << ", blocks " << blocks << ", tiles " << tiles << ", " << other << " splits";
+            }
+    }
+}
+
+TEST(SplitPlan, RowsFitTheirTile) {
+    for (const int head_dim : {1, 64, 128, 129, 256})
+        for (int rows = 1; rows <= 40; ++rows) {
+            const int tile = row_tile_size(rows, head_dim);
+            EXPECT_TRUE(tile >= rows || tile == (head_dim <= 128 ? 16 : 8)) << rows;
+        }
+}
+
+/// Attention over [0, n), [n, 2 n), … as partial results: out_parts and lse_parts.
+std::pair<torch::Tensor, torch::Tensor> partials(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                                                 int64_t keys) {
+    std::vector<torch::Tensor> out, lse;
+    for (int64_t first = 0; first < k.size(2); first += keys) {
+        const int64_t last = std::min(first + keys, k.size(2));
+        const AttentionResult part = flash_decode(q, k.slice(2, first, last), v.slice(2, first, last));
+        out.push_back(part.out);
+        lse.push_back(part.lse);
+    }
+    return {torch::stack(out), torch::stack(lse)};
+}
+
+TEST(MergePartials, PartsMakeTheWhole) {
+    const auto check = [](Family family, int64_t head_dim, int64_t keys) {
+        const auto [q, k, v] = make_inputs({.batch = 2,
+                                            .query_heads = 4,
+                                            .kv_heads = 2,
+                                            .query_length = 3,
+                                            .key_length = 150,
+                                            .head_dim = head_dim,
+                                            .family = family,
+                                            .seed = 3},
+                                           test_device());
+        const auto [out, lse] = partials(q, k, v, keys);
+        const Comparison verdict = compare_attention(merge_partials(out, lse), q, k, v);
+        EXPECT_TRUE(verdict.passed) << keys << " keys a part: " << verdict.report;
+    };
+    for (const int64_t head_dim : {1, 40, 128, 160})
+        for (const int64_t keys : {150, 50}) check(Family::normal, head_dim, keys);
+    for (const auto family : {Family::scores_near_minus_1000, Family::one_huge_logit, Family::rising_scores})
+        check(family, 40, 50);
+    check(Family::normal, 24, 2);  // 75 parts: more than a warp has lanes
+}
+
+TEST(MergePartials, GroupingDoesNotMatter) {
+    const auto [q, k, v] = make_inputs({.query_heads = 2, .kv_heads = 2, .key_length = 90, .seed = 9}, test_device());
+    const auto [out, lse] = partials(q, k, v, 30);
+    const AttentionResult left = merge_partials(out.slice(0, 0, 2), lse.slice(0, 0, 2)),
+                          right = merge_partials(out.slice(0, 1, 3), lse.slice(0, 1, 3));
+    for (const AttentionResult& grouped :
+         {merge_partials(torch::stack({left.out, out[2]}), torch::stack({left.lse, lse[2]})),
+          merge_partials(torch::stack({out[0], right.out}), torch::stack({lse[0], right.lse}))}) {
+        const Comparison verdict = compare_attention(grouped, q, k, v);
+        EXPECT_TRUE(verdict.passed) << verdict.report;
+    }
+}
+
+TEST(MergePartials, PartsThatSawNothingCountForNothing) {
+    const torch::Tensor out = torch::ones({3, 1, 1, 4, 8}, test_device()),
+                        lse = torch::zeros({3, 1, 1, 4}, test_device());
+    const auto set = [&](int part, int row, float out_value, float lse_value) {
+        out[part][0][0][row].fill_(out_value);
+        lse[part][0][0][row].fill_(lse_value);
+    };
+    set(0, 0, 0.0f, -kInf);                                      // row 0: one part is empty
+    set(1, 1, kNaN, -kInf);                                      // row 1: one part is 0 / 0
+    for (const int part : {0, 1, 2}) set(part, 2, 0.0f, -kInf);  // row 2: nobody saw anything
+    for (const int part : {0, 1, 2}) set(part, 3, kNaN, -kInf);  // row 3: every score was -inf
+    const AttentionResult merged = merge_partials(out, lse);
+    const auto row = [&](int i) { return merged.out[0][0][i]; };
+    EXPECT_TRUE(row(0).eq(1).all().item<bool>()) << row(0);
+    EXPECT_TRUE(row(1).eq(1).all().item<bool>()) << row(1);
+    EXPECT_TRUE(row(2).eq(0).all().item<bool>()) << row(2);
+    EXPECT_TRUE(row(3).isnan().all().item<bool>()) << row(3);
+    EXPECT_FLOAT_EQ(merged.lse[0][0][0].item<float>(), std::log(2.0f));
+    EXPECT_TRUE(merged.lse[0][0].slice(0, 2).eq(-kInf).all().item<bool>());
+}
+
+TEST(MergePartials, RefusesBadInput) {
+    const torch::Tensor out = torch::ones({3, 2, 4, 5, 16}, test_device()),
+                        lse = torch::ones({3, 2, 4, 5}, test_device());
+    const auto refuses = [](const torch::Tensor& out, const torch::Tensor& lse,
+                            const std::vector<std::string>& mentions) {
+        return throws_mentioning([&] { merge_partials(out, lse); }, mentions);
+    };
+    EXPECT_TRUE(refuses({}, lse, {"out_parts:", "undefined"}));
+    EXPECT_TRUE(refuses(out, {}, {"lse_parts:", "undefined"}));
+    EXPECT_TRUE(refuses(out[0], lse, {"out_parts:", "4", "5"}));
+    EXPECT_TRUE(refuses(out, lse[0], {"lse_parts:", "3", "4"}));
+    EXPECT_TRUE(refuses(out.to(torch::kFloat16), lse, {"out_parts:", "Half", "float32"}));
+    EXPECT_TRUE(refuses(out, lse.to(torch::kBFloat16), {"lse_parts:", "BFloat16", "float32"}));
+    EXPECT_TRUE(refuses(out, lse.slice(3, 0, 4).contiguous(), {"lse_parts:", "[3, 2, 4, 4]", "[3, 2, 4, 5, 16]"}));
+    EXPECT_TRUE(refuses(out.slice(0, 0, 0), lse.slice(0, 0, 0), {"out_parts:", "0"}));
+    EXPECT_TRUE(refuses(torch::ones({1, 1, 1, 1, 257}, test_device()), torch::ones({1, 1, 1, 1}, test_device()),
+                        {"out_parts:", "257", "256"}));
+    EXPECT_NO_THROW(merge_partials(out, lse));
+}
+
+}  // namespace
+}  // namespace ladder

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+
+#include "common/simt/device.h"
+
+namespace ladder {
+
+inline constexpr int kDecodeThreads = 128;  ///< per block: four warps
+inline constexpr int kKeyTile = 128;        ///< keys that a block takes in one step, 32 a warp
+inline constexpr int kMaxSplits = 1024;     ///< what flash_decode accepts; the plan stays far below
+
+inline constexpr int kWidestHeadDimFor16Rows = 128;
+
+/// The query rows that a block handles together: how many there are, rounded up to one of the sizes that the kernel is
+/// compiled for. Beyond 16 a thread's registers cannot hold more rows of O (8 where D > 128), and each further tile of
+/// rows reads the keys again.
+constexpr int row_tile_size(std::int64_t rows, std::int64_t head_dim) {
+    const int largest = head_dim <= kWidestHeadDimFor16Rows ? 16 : 8;
+    for (const int size : {1, 4, 8})
+        if (rows <= size) return size;
+    return largest;
+}
+
+/// Blocks that live on one multiprocessor at a time: what the kernel asks of the compiler, which then gives each thread
+/// as many registers as 65536 allow. More rows need more registers, so fewer blocks fit.
+constexpr int resident_blocks(int row_tile) { return row_tile == 1 ? 4 : row_tile == 4 ? 3 : 2; }
+
+/// What there is to share out.
+struct DecodeWork {
+    std::int64_t blocks = 1;     ///< without any split: batch * KV heads * row tiles
+    std::int64_t key_tiles = 1;  ///< tiles of kKeyTile keys in the longest sequence
+    int resident_blocks = 4;     ///< on one multiprocessor
+};
+
+/// How long decoding takes with so many splits, in units of the time that a block takes for one tile of keys.
+double estimated_time(const DecodeWork& work, const simt::Device& device, int splits);
+
+/// Into how many pieces to split the keys of each sequence: the smallest count of least estimated time. 1 where the
+/// blocks fill the device already, and never more than there are tiles of keys.
+int choose_splits(const DecodeWork& work, const simt::Device& device);
+
+}  // namespace ladder

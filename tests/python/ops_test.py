@@ -1,0 +1,117 @@
+"""Loads libflash_ladder.so into PyTorch and calls every entry it registers.
+
+  python3 ops_test.py PATH/libflash_ladder.so [cpu|cuda]
+
+Exits with 77, "not run", where there is no PyTorch of the version that the library was built with, or no GPU to test on.
+"""
+
+import math
+import sys
+
+
+def not_run(reason):
+    print(f"NOT RUN: Python operators: {reason}")
+    sys.exit(77)
+
+
+try:
+    import torch
+except ImportError as error:
+    not_run(f"no PyTorch for {sys.executable} ({error})")
+
+
+def reference(q, k, v, scale=None, mask="none", lengths=None):
+    """Plain attention in float64; returns (out, lse)."""
+    q, k, v = q.double(), k.double(), v.double()
+    groups = q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
+    s = q @ k.transpose(-2, -1) * (scale if scale is not None else 1 / math.sqrt(q.shape[-1]))
+    i = torch.arange(q.shape[2], device=q.device)[:, None]
+    j = torch.arange(k.shape[2], device=q.device)[None, :]
+    seen = torch.ones_like(s, dtype=torch.bool)
+    if mask == "causal_bottom_right":
+        seen &= j <= i + k.shape[2] - q.shape[2]
+    if mask == "causal_top_left":
+        seen &= j <= i
+    if lengths is not None:
+        seen &= j < lengths.to(q.device)[:, None, None, None]
+    s = s.masked_fill(~seen, -math.inf)
+    lse = torch.logsumexp(s, -1)
+    p = torch.where(seen, torch.exp(s - lse.masked_fill(lse == -math.inf, 0)[..., None]), torch.zeros_like(s))
+    return p @ v, lse
+
+
+def close(name, got, expected, tolerance):
+    both_infinite = torch.isinf(got.double()) & (got.double() == expected)
+    error = torch.where(both_infinite, torch.zeros_like(expected), (got.double() - expected).abs()).max().item()
+    assert error <= tolerance, f"{name}: error {error:.2e}, allowed {tolerance:.2e}"  # NaN fails too
+    print(f"  {name}: error {error:.1e}")
+
+
+def refuses(name, call, *needles):
+    try:
+        call()
+    except Exception as error:  # noqa: BLE001 - PyTorch wraps C++ exceptions in several types
+        missing = [n for n in needles if n not in str(error)]
+        assert not missing, f"{name}: the message lacks {missing}: {error}"
+        print(f"  {name}: refused, as it should be")
+        return
+    raise AssertionError(f"{name}: bad input was accepted")
+
+
+def main(library, device="cpu"):
+    if device == "cuda" and not torch.cuda.is_available():
+        not_run("no GPU that PyTorch can use")
+    try:
+        torch.ops.load_library(library)
+    except OSError as error:
+        not_run(f"this PyTorch ({torch.__version__}) cannot load the library: {error}")
+    ops = torch.ops.flash_ladder
+    torch.manual_seed(1)
+
+    x = torch.randn(5, 300, device=device)
+    for name in ("safe_softmax", "online_softmax", "block_softmax"):
+        close(name, getattr(ops, name)(x), torch.softmax(x.double(), -1), 1e-6)
+
+    q = torch.randn(2, 4, 33, 24, device=device)
+    k = torch.randn(2, 2, 70, 24, device=device)
+    v = torch.randn(2, 2, 70, 24, device=device)
+    full = ("online_attention", "standard_attention", "q_blocked_attention", "qv_blocked_attention", "fa1_forward",
+            "fa2_forward", "flash_decode")
+    for name in full:
+        for scale in (None, 0.3):
+            out, lse = getattr(ops, name)(q, k, v, scale=scale)
+            expected_out, expected_lse = reference(q, k, v, scale)
+            close(f"{name} out, scale {scale}", out, expected_out, 1e-5)
+            close(f"{name} lse, scale {scale}", lse, expected_lse, 1e-5)
+    for mask in ("none", "causal_bottom_right", "causal_top_left"):
+        out, lse = ops.causal_forward(q, k, v, mask=mask)
+        expected_out, expected_lse = reference(q, k, v, mask=mask)
+        close(f"causal_forward out, {mask}", out, expected_out, 1e-5)
+        close(f"causal_forward lse, {mask}", lse, expected_lse, 1e-5)
+
+    lengths = torch.tensor([70, 13], device=device)
+    for splits in (None, 1, 3):
+        out, lse = ops.flash_decode(q[:, :, :1], k, v, kv_lengths=lengths, splits=splits)
+        expected_out, expected_lse = reference(q[:, :, :1], k, v, lengths=lengths)
+        close(f"flash_decode out, lengths, splits {splits}", out, expected_out, 1e-5)
+        close(f"flash_decode lse, lengths, splits {splits}", lse, expected_lse, 1e-5)
+
+    half = ops.fa2_forward(q.half(), k.half(), v.half())[0]
+    assert half.dtype == torch.float16
+    close("fa2_forward float16", half, reference(q.half(), k.half(), v.half())[0], 5e-3)
+
+    for name in full + ("causal_forward",):
+        refuses(f"{name}, float64 k", lambda name=name: getattr(ops, name)(q, k.double(), v), "k:")
+        refuses(f"{name}, 3 heads", lambda name=name: getattr(ops, name)(q[:, :3], k, v), "q:", "3", "2")
+    refuses("causal_forward, unknown mask", lambda: ops.causal_forward(q, k, v, mask="diagonal"), "mask", "diagonal")
+
+    tested = set(full) | {"safe_softmax", "online_softmax", "block_softmax", "causal_forward"}
+    registered = {name.split("::")[1].split("(")[0].split(".")[0] for name in map(str, torch._C._dispatch_get_all_op_names())
+                  if name.startswith("flash_ladder::")}
+    assert registered - tested == set() - tested, f"registered but not tested: {sorted(registered - tested)}"
+    print("every entry answers")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
