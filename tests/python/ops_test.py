@@ -90,12 +90,19 @@ def main(library, device="cpu"):
         close(f"causal_forward out, {mask}", out, expected_out, 1e-5)
         close(f"causal_forward lse, {mask}", lse, expected_lse, 1e-5)
 
-    lengths = torch.tensor([70, 13], device=device)
+    cache_k, cache_v = torch.randn(2, 2, 2, 500, 24, device=device)
+    lengths = torch.tensor([500, 13], device=device)
     for splits in (None, 1, 3):
-        out, lse = ops.flash_decode(q[:, :, :1], k, v, kv_lengths=lengths, splits=splits)
-        expected_out, expected_lse = reference(q[:, :, :1], k, v, lengths=lengths)
+        out, lse = ops.flash_decode(q[:, :, :1], cache_k, cache_v, kv_lengths=lengths, splits=splits)
+        expected_out, expected_lse = reference(q[:, :, :1], cache_k, cache_v, lengths=lengths)
         close(f"flash_decode out, lengths, splits {splits}", out, expected_out, 1e-5)
         close(f"flash_decode lse, lengths, splits {splits}", lse, expected_lse, 1e-5)
+
+    parts = [ops.fa2_forward(q, k[:, :, part], v[:, :, part]) for part in (slice(0, 30), slice(30, 70))]
+    out, lse = ops.merge_partials(torch.stack([p[0] for p in parts]), torch.stack([p[1] for p in parts]))
+    expected_out, expected_lse = reference(q, k, v)
+    close("merge_partials out", out, expected_out, 1e-5)
+    close("merge_partials lse", lse, expected_lse, 1e-5)
 
     half = ops.fa2_forward(q.half(), k.half(), v.half())[0]
     assert half.dtype == torch.float16
@@ -106,10 +113,10 @@ def main(library, device="cpu"):
         refuses(f"{name}, 3 heads", lambda name=name: getattr(ops, name)(q[:, :3], k, v), "q:", "3", "2")
     refuses("causal_forward, unknown mask", lambda: ops.causal_forward(q, k, v, mask="diagonal"), "mask", "diagonal")
 
-    tested = set(full) | {"safe_softmax", "online_softmax", "block_softmax", "causal_forward"}
-    registered = {name.split("::")[1].split("(")[0].split(".")[0] for name in map(str, torch._C._dispatch_get_all_op_names())
-                  if name.startswith("flash_ladder::")}
-    assert registered - tested == set() - tested, f"registered but not tested: {sorted(registered - tested)}"
+    tested = set(full) | {"safe_softmax", "online_softmax", "block_softmax", "causal_forward", "merge_partials"}
+    registered = {schema.name.split("::")[1] for schema in torch._C._jit_get_all_schemas()
+                  if schema.name.startswith("flash_ladder::")}
+    assert registered == tested, f"registered but not tested here, or the reverse: {sorted(registered ^ tested)}"
     print("every entry answers")
 
 
