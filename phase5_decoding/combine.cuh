@@ -2,6 +2,7 @@
 
 #include "common/attention/dispatch.cuh"
 #include "common/attention/global_bytes.h"
+#include "common/attention/warp_reduce.cuh"
 #include "phase5_decoding/decode_arguments.h"
 #include "phase5_decoding/merge.cuh"
 

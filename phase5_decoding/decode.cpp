@@ -28,6 +28,8 @@ namespace cuda {
 
 namespace {
 
+constexpr std::initializer_list<Mask> kMasks = {Mask::none, Mask::causal_bottom_right};
+
 template <class... Part>
 [[noreturn]] void refuse(const Part&... part) {
     std::ostringstream message;
@@ -67,18 +69,18 @@ std::vector<int64_t> lengths_of(const std::optional<torch::Tensor>& kv_lengths, 
     return lengths;
 }
 
-int checked_splits(int64_t splits, int64_t key_tiles, int64_t row_tiles) {
-    const int64_t most = std::min({key_tiles, int64_t{kMaxSplits}, std::numeric_limits<int>::max() / row_tiles});
+int checked_splits(int64_t splits, int64_t row_tiles) {
+    const int64_t most =
+        std::min<int64_t>(kMaxSplits, std::numeric_limits<int>::max() / row_tiles);  // grid x is an int
     if (splits < 1 || splits > most)
-        refuse("splits: it is ", splits, "; 1 to ", most, " are accepted for a cache of ", key_tiles, " tiles of ",
-               kKeyTile, " keys, or none for the planned number");
+        refuse("splits: it is ", splits, "; 1 to ", most, " are accepted, or none for the planned number");
     return int(splits);
 }
 
 /// Checks a call and describes it, all but the memory for results.
 DecodeArguments decode_arguments(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                  const DecodeOptions& options) {
-    check_attention(q, k, v, options.attention, {Mask::none, Mask::causal_bottom_right});
+    check_attention(q, k, v, options.attention, kMasks);
     check_rows("q", q.size(0) * q.size(1) * q.size(2));
     DecodeArguments arguments;
     static_cast<AttentionArguments&>(arguments) = attention_arguments(q, k, v, q, {}, options.attention);
@@ -87,7 +89,7 @@ DecodeArguments decode_arguments(const torch::Tensor& q, const torch::Tensor& k,
     const int row_tile = row_tile_size(arguments.rows_per_kv_head(), q.size(3));
     const int64_t row_tiles = ceil_div(arguments.rows_per_kv_head(), row_tile);
     if (options.splits) {
-        arguments.splits = checked_splits(*options.splits, ceil_div(k.size(2), kKeyTile), row_tiles);
+        arguments.splits = checked_splits(*options.splits, row_tiles);
     } else {
         const int64_t longest = *std::max_element(arguments.lengths.begin(), arguments.lengths.end());
         arguments.splits = choose_splits({.blocks = k.size(0) * k.size(1) * row_tiles,
@@ -192,17 +194,6 @@ AttentionResult merge_partials(const torch::Tensor& out_parts, const torch::Tens
     return result;
 }
 
-namespace {
-
-Mask mask_named(const std::string& name) {
-    if (name == "none") return Mask::none;
-    if (name == "causal_bottom_right") return Mask::causal_bottom_right;
-    if (name == "causal_top_left") return Mask::causal_top_left;
-    refuse("mask: it is \"", name, "\"; \"none\" and \"causal_bottom_right\" are accepted");
-}
-
-}  // namespace
-
 TORCH_LIBRARY_FRAGMENT(flash_ladder, library) {
     library.def(
         "flash_decode(Tensor q, Tensor k, Tensor v, *, Tensor? kv_lengths=None, int? splits=None, str mask=\"none\", "
@@ -212,7 +203,7 @@ TORCH_LIBRARY_FRAGMENT(flash_ladder, library) {
            c10::optional<double> scale) {
             const AttentionResult r =
                 flash_decode(q, k, v,
-                             {.attention = {.scale = from_schema(scale), .mask = mask_named(mask)},
+                             {.attention = {.scale = from_schema(scale), .mask = mask_named(mask, kMasks)},
                               .kv_lengths = from_schema(kv_lengths),
                               .splits = from_schema(splits)});
             return std::tuple(r.out, r.lse);

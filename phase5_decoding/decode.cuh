@@ -1,8 +1,11 @@
 #pragma once
 
+#include <algorithm>
+
 #include "common/attention/dispatch.cuh"
 #include "common/attention/global_bytes.h"
 #include "common/attention/online_softmax.cuh"
+#include "common/attention/warp_reduce.cuh"
 #include "phase5_decoding/decode_arguments.h"
 #include "phase5_decoding/merge.cuh"
 #include "phase5_decoding/split_plan.h"
@@ -283,9 +286,8 @@ __global__ void __launch_bounds__(kDecodeThreads, resident_blocks(R)) decode_spl
             const bool visible = key < end && key < row_sees;
             const float score = visible ? P_ij[r] * t.scale : -INFINITY;
             const float m_new = fmaxf(m_i[r], warp_max(score));
-            const float m_safe = safe_maximum(m_new);
-            const float rescale = __expf(m_i[r] - m_safe);  // what the old sums are worth under the new maximum
-            const float p = __expf(score - m_safe);
+            const float rescale = merge_weight(m_i[r], m_new);  // what the old sums are worth under the new maximum
+            const float p = __expf(score - safe_maximum(m_new));
             P_ij[r] = visible ? p : kUnseen;
             l_i[r] = rescale * l_i[r] + p;
             m_i[r] = m_new;
@@ -363,25 +365,22 @@ void with_row_tile(std::int64_t rows, Use&& use) {
     if constexpr (D <= kWidestHeadDimFor16Rows) return use(std::integral_constant<int, 16>());
 }
 
-/// K and V once for each tile of rows, as far as the tile's last row sees; Q once per split; kv_lengths, where
-/// given, once per row of each block. O and LSE once, or once per split.
+/// K and V once for each tile of rows, as far as the tile's last row sees; Q, and the lengths where given, once per
+/// split. O and LSE once, or once per split.
 GlobalBytes decode_split_bytes(const DecodeArguments& a) {
     const std::uint64_t element = a.q.type == simt::ElementType::f32 ? 4 : 2, row = a.head_dim() * element;
-    const std::int64_t R = row_tile_size(a.rows_per_kv_head(), a.head_dim());
-    std::uint64_t keys = 0, lengths_read = 0;
+    const std::int64_t rows = a.rows_per_kv_head(), R = row_tile_size(rows, a.head_dim());
+    std::uint64_t keys = 0;
     for (const std::int64_t length : a.lengths)
-        for (std::int64_t first = 0; first < a.rows_per_kv_head(); first += R) {
-            const std::int64_t last = std::min(first + R, a.rows_per_kv_head()) - 1;
-            const std::int64_t hidden = a.mask == Mask::none ? 0 : a.query_length() - 1 - last / a.group();
+        for (std::int64_t first = 0; first < rows; first += R) {
+            const std::int64_t last_query = (std::min(first + R, rows) - 1) / a.group();
+            const std::int64_t hidden = a.mask == Mask::none ? 0 : a.query_length() - 1 - last_query;
             keys += std::max<std::int64_t>(0, length - hidden);
-            lengths_read += last - first + 1;
         }
-    GlobalBytes bytes;
-    bytes.read = a.kv_heads() * keys * 2 * row + a.splits * a.rows() * row;
-    if (a.kv_lengths.rank) bytes.read += a.kv_heads() * a.splits * lengths_read * sizeof(int);
-    bytes.written =
-        a.splits == 1 ? a.rows() * (row + sizeof(float)) : a.splits * a.rows() * (a.head_dim() + 1) * sizeof(float);
-    return bytes;
+    const std::uint64_t per_row = row + (a.kv_lengths.rank ? sizeof(int) : 0);
+    const std::uint64_t result = a.splits == 1 ? row + sizeof(float) : (a.head_dim() + 1) * sizeof(float);
+    return {.read = a.kv_heads() * keys * 2 * row + a.splits * a.rows() * per_row,
+            .written = a.splits * a.rows() * result};
 }
 
 /// Launches the kernel compiled for the problem's dtype, head dimension and rows.

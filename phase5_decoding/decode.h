@@ -19,8 +19,8 @@ struct DecodeOptions {
     /// cache's capacity. On a GPU that waits for the stream.
     std::optional<torch::Tensor> kv_lengths = {};
 
-    /// Into how many pieces to split each sequence: 1 to the number of tiles of 128 keys in the cache, 1024 at most.
-    /// Chosen from the device and the problem when absent.
+    /// Into how many pieces to split the keys of each sequence: 1 to 1024. Pieces are made of tiles of 128 keys; with
+    /// fewer tiles than pieces, some are empty. Chosen from the device and the problem when absent.
     std::optional<std::int64_t> splits = {};
 };
 

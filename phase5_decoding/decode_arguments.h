@@ -14,7 +14,7 @@ struct DecodeArguments : AttentionArguments {
     simt::TensorArgument kv_lengths;    ///< [B] int32; rank 0 where every sequence fills the cache
     simt::TensorArgument out_parts;     ///< [splits, N, D] float32; rank 0 with one split, which writes `out` itself
     simt::TensorArgument lse_parts;     ///< [splits, N] float32; likewise
-    std::vector<std::int64_t> lengths;  ///< of every sequence, as the host knows them, for traffic_bytes
+    std::vector<std::int64_t> lengths;  ///< of every sequence, as the host knows them
     int splits = 1;
 
     std::int64_t group() const { return query_heads() / kv_heads(); }

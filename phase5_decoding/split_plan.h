@@ -8,7 +8,7 @@ namespace ladder {
 
 inline constexpr int kDecodeThreads = 128;  ///< per block: four warps
 inline constexpr int kKeyTile = 128;        ///< keys that a block takes in one step, 32 a warp
-inline constexpr int kMaxSplits = 1024;     ///< what flash_decode accepts; the plan stays far below
+inline constexpr int kMaxSplits = 1024;     ///< the most that a caller may ask for, and that a plan says
 
 inline constexpr int kWidestHeadDimFor16Rows = 128;
 

@@ -77,8 +77,8 @@ std::vector<Rung> softmax_rungs(const TourInput& input) {
                      x, online_softmax, online_softmax_bytes(x)),
         softmax_rung("block_softmax",
                      "The pair (m, l) merges associatively, so a row can be cut into pieces: lanes, warps, a whole "
-                     "block at work on one row.",
-                     x, block_softmax, block_softmax_bytes(x)),
+                     "block at work on one long row (here all scores of a head).",
+                     long_rows, block_softmax, block_softmax_bytes(long_rows)),
         attention_rung(
             0, "online_attention",
             "One pass: the output is rescaled like the sum, so softmax(q K^T) V of one query row needs every key and "
