@@ -382,12 +382,12 @@ TEST(HostThreads, LaunchAtTheSameTime) {
 TEST(HostThreads, TakeTurnsWithBlocksOfOneSizeAndAnotherShape) {
     const Workers restored(1);
     const auto check = [](dim3 block) {
-        std::vector<int> seen(block.volume());
+        std::set<std::array<unsigned, 3>> seen;
         run({.block = block}, [&seen] {
-            const unsigned linear = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
-            if (linear < seen.size()) ++seen[linear];
+            EXPECT_TRUE(threadIdx.x < blockDim.x && threadIdx.y < blockDim.y && threadIdx.z < blockDim.z);
+            seen.insert({threadIdx.x, threadIdx.y, threadIdx.z});
         });
-        EXPECT_EQ(seen, std::vector<int>(seen.size(), 1));
+        EXPECT_EQ(seen.size(), block.volume());
     };
     check(dim3(8, 6));
     std::jthread([&] { check(dim3(48)); }).join();

@@ -121,7 +121,7 @@ void execute(const Program& program) {
 /// Two threads that touch one cell, one of them writing, with nothing between.
 struct Conflict {
     int first, second, cell;
-    friend auto operator<=>(const Conflict&, const Conflict&) = default;
+    bool operator==(const Conflict&) const = default;
 };
 
 std::vector<Conflict> conflicts_by_vector_clocks(const Program& program) {

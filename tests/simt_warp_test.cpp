@@ -109,7 +109,6 @@ class ShuffledType : public ::testing::Test {};
 struct EightBytes {
     std::int32_t a;
     float b;
-    friend bool operator==(const EightBytes&, const EightBytes&) = default;
 };
 
 using ShuffledTypes = ::testing::Types<std::int8_t, std::uint16_t, std::int32_t, std::uint32_t, float, std::int64_t,

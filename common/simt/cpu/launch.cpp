@@ -164,6 +164,7 @@ cudaError_t run_grid(KernelKey kernel, const cudaLaunchConfig_t& config, void (*
         work();
     }
     if (failure) std::rethrow_exception(failure);
+    std::ranges::sort(counters.tensors, {}, &TensorTraffic::tensor);  // whichever worker finished first
     counters_of_last_launch = std::move(counters);
     return cudaSuccess;
 }

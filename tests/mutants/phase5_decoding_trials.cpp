@@ -1,0 +1,42 @@
+#include "phase5_decoding/decode.h"
+#include "tests/mutants/trials.h"
+
+namespace ladder::mutants {
+namespace {
+
+/// flash_decode with a given number of splits, and lengths where they are given.
+reference::AttentionEntry decode(int64_t splits, std::optional<torch::Tensor> kv_lengths = {}) {
+    return [=](const auto& q, const auto& k, const auto& v, const AttentionOptions& options) {
+        return flash_decode(q, k, v, {.attention = options, .kv_lengths = kv_lengths, .splits = splits});
+    };
+}
+
+}  // namespace
+
+std::vector<Trial> trials() {
+    std::vector<Trial> trials = attention_trials(decode(1));
+    const torch::Tensor lengths = at::tensor(at::ArrayRef<int64_t>{300, 1, 129}, at::kLong);
+    for (const auto family :
+         {reference::Family::normal, reference::Family::one_huge_logit, reference::Family::rising_scores})
+        for (const Mask mask : {Mask::none, Mask::causal_bottom_right}) {
+            const reference::AttentionCase problem{.name = "decode",
+                                                   .batch = 3,
+                                                   .query_heads = 6,
+                                                   .kv_heads = 2,
+                                                   .query_length = 3,
+                                                   .key_length = 400,
+                                                   .head_dim = 32,
+                                                   .family = family,
+                                                   .options = {.scale = {}, .mask = mask},
+                                                   .seed = 11};
+            trials.push_back(attention_trial(decode(1), problem));
+            trials.push_back(attention_trial(decode(3), problem));
+            trials.push_back(attention_trial(decode(3, lengths), problem, lengths));
+        }
+    // More splits than the combine kernel merges at a time.
+    trials.push_back(
+        attention_trial(decode(36), {.name = "many_splits", .key_length = 36 * 128, .head_dim = 8, .seed = 12}));
+    return trials;
+}
+
+}  // namespace ladder::mutants
