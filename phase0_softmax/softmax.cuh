@@ -33,8 +33,8 @@ inline constexpr int kRowsPerBlock = 4;  ///< safe and online: one warp for each
 inline constexpr int kRowThreads = 512;  ///< block: threads that share a row
 inline constexpr int kRowWarps = kRowThreads / 32;
 
-/// A float sum of thousands of terms, one after the other, loses its last digits: each addition rounds to a digit of the
-/// large sum. So a lane adds up parts of 64 terms, and then the parts.
+/// A float sum of thousands of terms, one after the other, loses its last digits: each addition rounds to a digit of
+/// the large sum. So a lane adds up parts of 64 terms, and then the parts.
 inline constexpr int kTermsPerPart = 64;
 
 /// What a softmax kernel is given.

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "common/attention/online_softmax.cuh"
-#include "common/simt/simt.h"
 #include "common/attention/warp_reduce.cuh"
+#include "common/simt/simt.h"
 
 namespace ladder::SIMT_MACHINE {
 

@@ -4,8 +4,8 @@
 #include "common/attention/forward_tensors.cuh"
 #include "common/attention/global_bytes.h"
 #include "common/attention/online_softmax.cuh"
-#include "phase1_naive/standard_arguments.h"
 #include "common/attention/warp_reduce.cuh"
+#include "phase1_naive/standard_arguments.h"
 
 namespace ladder::SIMT_MACHINE {
 

@@ -34,6 +34,12 @@ set(LADDER_CUDA_KERNELS FALSE)
 set(LADDER_WITH_CUDA FALSE)
 if(NOT LADDER_CUDA STREQUAL "OFF")
     include(CheckLanguage)
+    if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
+        find_program(LADDER_NVCC nvcc HINTS ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin)
+        if(LADDER_NVCC)
+            set(ENV{CUDACXX} "${LADDER_NVCC}")  # check_language tries it out before anyone relies on it
+        endif()
+    endif()
     set(CMAKE_CUDA_ARCHITECTURES OFF)  # each kernel target says its own
     check_language(CUDA)
     if(CMAKE_CUDA_COMPILER)
