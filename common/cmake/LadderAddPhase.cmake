@@ -65,6 +65,13 @@ function(ladder_add_test name)
     target_compile_options(${name}_test PRIVATE -fPIC)  # as the precompiled header was
     target_precompile_headers(${name}_test REUSE_FROM ladder_attention)
     target_compile_definitions(${name}_test PRIVATE LADDER_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+    # `cmake --build … --target phase3_tests` builds all that CTest runs under the label phase3.
+    foreach(label IN LISTS test_LABELS)
+        if(NOT TARGET ${label}_tests)
+            add_custom_target(${label}_tests)
+        endif()
+        add_dependencies(${label}_tests ${name}_test)
+    endforeach()
     set(devices cpu)
     if(NOT test_CPU_ONLY)
         list(APPEND devices cuda)
