@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(kMaxBlockedThreads) q_blocked_kernel(ForwardTe
 
     softmax_rows(S_i, t.LSE.slice(b, h), first_query, rows);
     const auto& P_i = S_i;
-    __syncthreads();  // rows of P_i are complete before threads of other warps read them
+    __syncthreads();  // rows of P_i are complete before other threads, of any warp, read them
 
     const Patches patches{rows, head_dim};
     for (int number = threadIdx.x; number < patches.count(); number += blockDim.x) {

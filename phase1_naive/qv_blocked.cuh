@@ -65,9 +65,9 @@ __global__ void __launch_bounds__(kMaxBlockedThreads) qv_blocked_kernel(ForwardT
         for (int first_key = 0; first_key < key_length; first_key += kValueTileRows) {
             const int keys_left = key_length - first_key,
                       keys = keys_left < kValueTileRows ? keys_left : kValueTileRows;
-            __syncthreads();  // everyone is done with the old V_j (the first time: with its rows of P_i)
+            __syncthreads();  // everyone is done with the old V_j before anyone overwrites it
             copy_rows(V_j, V, first_key, keys, t.wide_rows);
-            __syncthreads();  // V_j is complete before anyone reads it
+            __syncthreads();  // V_j (and, the first time, P_i) is complete before anyone reads it
             if (has_patch) output.add_product(patch, P_i, V_j, first_key, keys, rows);
         }
         if (has_patch) output.store(patch, t.O.slice(b, h), first_query, rows);

@@ -37,7 +37,8 @@ namespace ladder::SIMT_MACHINE {
 inline constexpr int kFa2Threads = 128;
 
 /// Tile sizes for a head dimension. Larger tiles mean fewer passes over K and V; what bounds them is registers (B_r D /
-/// 128 floats of O_i a thread) and shared memory: up to D = 64 a block stays within the 48 KiB that need no opt-in.
+/// 128 floats of O_i a thread) and shared memory: in 16 bits always, and in float32
+/// up to D = 64, a block stays within the 48 KiB that need no opt-in.
 template <int D>
 struct Fa2Tiles {
     static constexpr int B_r = D <= 128 ? 64 : 32;

@@ -27,7 +27,7 @@ namespace ladder::SIMT_MACHINE {
 ///
 ///   - the tests are paid for in the edge tiles only, one or a few in each row of tiles;
 ///   - exp becomes exp2, which is what the hardware has: log2(e) is multiplied into the scale once, and scaling a score
-///     and subtracting the maximum is one fused multiply-add. m_i is a power of 2; LSE_i is converted back at the end;
+///     and subtracting the maximum is one fused multiply-add. m_i is then an exponent of 2; LSE_i is converted back;
 ///   - query tiles see unequal numbers of keys, so blocks take unequal time: the longest are started first.
 ///
 ///   grid    x = ceil(Sq / B_r) query tiles, the last tile first, y = Hq heads, z = B sequences

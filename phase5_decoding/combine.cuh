@@ -19,7 +19,8 @@ namespace ladder::SIMT_MACHINE {
 /// a weighted mean: the parts with large sums count most. Nothing here knows of keys, heads or masks.
 ///
 ///   grid    x = ceil(N / 4)
-///   block   128 threads = 4 warps, each owns one row: lane p fetches LSE_p (p + 32, …), lane c owns columns c + 32 i
+///   block   128 threads = 4 warps, each owns one row: lane k fetches LSE_p for p = k, k + 32, … and owns
+///           columns k, k + 32, …
 ///   shared  none: a weight travels from its lane to the others by shuffle
 ///   global  reads O_p once and LSE_p twice (for the maximum, then for the weights); writes O and LSE once
 // clang-format on
@@ -58,6 +59,8 @@ __global__ void __launch_bounds__(kCombineThreads) decode_combine_kernel(Combine
         for (int p = 0; p < here; ++p) {
             const float lse = __shfl_sync(0xffffffffu, lse_mine, p);
             // The O of a part that saw nothing that counts may be NaN (0 / 0); 0 * NaN would be NaN, so it is left out.
+            // (Left out with it: the NaN of 0 * inf, where a part has only scores of -inf and V is infinite. One split
+            // keeps it.)
             const bool counts = lse != -INFINITY || largest == -INFINITY;
             const float weight = counts ? merge_weight(lse, largest) : 0.0f;
             sum += weight;

@@ -31,12 +31,12 @@ namespace ladder::SIMT_MACHINE {
 ///   block   128 threads = 4 warps; warp w takes keys [32 w, 32 w + 32) of each tile of 128
 ///
 ///   shared  Q_i   [R, D]      4 R D                       read by all warps; at the end O_i lies there
-///           K_j   [128, C]    128 (C sizeof(T) + 16)      a piece of C columns, 128 bytes a row; 32 rows to each warp
+///           K_j   [128, C]    128 (C sizeof(T) + 16)      a piece of C columns, up to 128 bytes a row; 32 rows a warp
 ///           m, l  [4, R]      32 R                        one line per warp, for the merge
 ///           seen  [1, R]      4 R                         how many keys each row sees
 ///           16 bytes of padding: eight lanes that read their own rows of K_j meet eight different groups of banks
 ///
-///   global  reads Q once per split, K and V once per row tile, only keys that some row of the tile sees;
+///   global  reads Q once per split, K and V once per row tile, only keys that some row of the tile sees (and the lengths);
 ///           writes O and LSE, or one partial O and LSE per split
 // clang-format on
 
@@ -326,7 +326,8 @@ __global__ void __launch_bounds__(kDecodeThreads, resident_blocks(R)) decode_spl
     const auto O_sum = Q_i;
     for (int turn = 0; turn < warps; ++turn) {
         if (turn == warp) add_rows<Shape>(O_sum, O_i, turn == 0);
-        __syncthreads();  // one warp's turn is over before the next reads its sum; after the last, before all do
+        __syncthreads();  // a turn is over before the next reads its sum; after the last, O_sum and every l are there
+                          // for all
     }
 
     for (int i = threadIdx.x; i < rows_here * D; i += kDecodeThreads) {

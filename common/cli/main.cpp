@@ -77,11 +77,13 @@ int run(int argc, char** argv) {
         "  ./ladder run --json tour.json    everything that was measured, for programs");
     TourRequest tour_request;
     tour->add_option("PHASE", tour_request.phases, "phases to walk, 0 to 5; all if none is named")
-        ->check(CLI::Range(0, 5));
+        ->type_name("")
+        ->check(CLI::Range(0, 5).description(""));
     tour->add_option("--device", device, "auto (a GPU if there is one), cpu or cuda")
-        ->transform(CLI::CheckedTransformer(device_names, CLI::ignore_case))
+        ->transform(CLI::CheckedTransformer(device_names, CLI::ignore_case).description(""))
+        ->type_name("NAME")
         ->default_str("auto");
-    tour->add_option("--profile", profile, profile_help);
+    tour->add_option("--profile", profile, profile_help)->type_name("NAME");
     tour->add_option("--json", json, "also write everything to this file")->type_name("FILE");
 
     CLI::App* overflow = app.add_subcommand("overflow", "How far attention gets with whole rows in shared memory");
@@ -94,11 +96,13 @@ int run(int argc, char** argv) {
     const std::map<std::string, simt::ElementType> types = {
         {"f16", simt::ElementType::f16}, {"bf16", simt::ElementType::bf16}, {"f32", simt::ElementType::f32}};
     overflow->add_option("--device", device, "auto (a GPU if there is one, unless a profile is named), cpu or cuda")
-        ->transform(CLI::CheckedTransformer(device_names, CLI::ignore_case))
+        ->transform(CLI::CheckedTransformer(device_names, CLI::ignore_case).description(""))
+        ->type_name("NAME")
         ->default_str("auto");
-    overflow->add_option("--profile", profile, profile_help);
+    overflow->add_option("--profile", profile, profile_help)->type_name("NAME");
     overflow->add_option("--dtype", overflow_request.type, "f16, bf16 or f32")
-        ->transform(CLI::CheckedTransformer(types, CLI::ignore_case))
+        ->transform(CLI::CheckedTransformer(types, CLI::ignore_case).description(""))
+        ->type_name("NAME")
         ->default_str("f16");
     overflow->add_option("--head-dim", overflow_request.head_dim, "head dimension D, 1 to 256")
         ->check(CLI::Range(1, 256))

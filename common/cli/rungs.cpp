@@ -131,8 +131,8 @@ std::vector<Rung> fa1_rungs(const TourInput& input) {
     return {attention_rung(
         2, "fa1_forward",
         "FlashAttention-1: phase 0's online softmax lets keys and values come in tiles, so shared memory no longer "
-        "grows "
-        "with the length. Key tiles are the outer loop; O, l and m travel to global memory and back at each step.",
+        "grows with the length. Key tiles are the outer loop; O, l and m travel to global memory and back at each "
+        "step.",
         input, {}, [](const auto& q, const auto& k, const auto& v) { return fa1_forward(q, k, v); },
         fa1_forward_bytes(input.q, input.k, input.v))};
 }
@@ -141,8 +141,7 @@ std::vector<Rung> fa2_rungs(const TourInput& input) {
     return {attention_rung(
         3, "fa2_forward",
         "FlashAttention-2: the loops trade places. A block keeps its query rows, so O, l and m live in registers and "
-        "are "
-        "written once, and blocks along the sequence need nothing from each other.",
+        "are written once, and blocks along the sequence need nothing from each other.",
         input, {}, [](const auto& q, const auto& k, const auto& v) { return fa2_forward(q, k, v); },
         fa2_forward_bytes(input.q, input.k, input.v))};
 }
@@ -163,8 +162,7 @@ std::vector<Rung> decoding_rungs(const TourInput& input) {
     return {attention_rung(
         5, "flash_decode",
         "One new token against a cache of keys: too few queries to fill a GPU, so the keys are split over blocks, and "
-        "a "
-        "second kernel merges the partial results with phase 0's (m, l).",
+        "a second kernel merges the partial results with phase 0's (m, l).",
         last_token, {}, [](const auto& q, const auto& k, const auto& v) { return flash_decode(q, k, v); },
         flash_decode_bytes(last_token.q, last_token.k, last_token.v))};
 }

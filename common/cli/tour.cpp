@@ -148,10 +148,11 @@ void print_ladder(const TourResult& result) {
         last_phase = r.phase;
     }
     fmt::print("\n{}\n\n{}", styled(Style::bold, "The ladder"), table.text(2));
-    fmt::print("\n{}",
-               wrapped("Busy SMs: how many of the GPU's multiprocessors get a block to work on. On an input this "
-                       "short that, and not traffic, is what phase 3 gains over phase 2.",
-                       2));
+    std::string legend = "Busy SMs: how many of the GPU's multiprocessors get a block to work on.";
+    const auto walked = [&](int phase) { return std::ranges::count(result.rungs, phase, &RungResult::phase) > 0; };
+    if (walked(2) && walked(3))
+        legend += " On an input this short that, and not traffic, is what phase 3 gains over phase 2.";
+    fmt::print("\n{}", wrapped(legend, 2));
 }
 
 }  // namespace
@@ -191,7 +192,9 @@ TourResult run_tour(const TourRequest& request) {
                            2));
     const auto wrong = std::ranges::count_if(result.rungs, [](const RungResult& r) { return !r.passed; });
     if (wrong == 0)
-        fmt::print("\n{}\n", styled(Style::good, fmt::format("All {} kernels are right.", result.rungs.size())));
+        fmt::print("\n{}\n", styled(Style::good, result.rungs.size() == 1
+                                                     ? "The kernel is right."
+                                                     : fmt::format("All {} kernels are right.", result.rungs.size())));
     else
         fmt::print("\n{}\n",
                    styled(Style::bad, fmt::format("{} of {} kernels are wrong.", wrong, result.rungs.size())));
