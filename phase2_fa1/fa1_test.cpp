@@ -12,7 +12,7 @@
 
 #include "common/attention/allocate.h"
 #include "common/attention/machine.h"
-#include "common/reference/checks.h"
+#include "common/reference/entry_checks.h"
 #include "common/reference/test_device.h"
 #include "common/simt/device_profile.h"
 #include "common/simt/launch_log.h"
@@ -48,10 +48,26 @@ std::size_t least_shared_bytes(const torch::Tensor& q) {
     return fa1_shared_bytes(8, 8, compiled_head_dim(q.size(3)), int(q.element_size()));
 }
 
+/// Runs `function`, an entry or its formula, on a CPU machine that has room for the smallest tiles only.
+template <class Function>
+auto with_smallest_tiles(Function function) {
+    return [function](const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                      const AttentionOptions& options) {
+        const simt::ScopedCpuDevice device(device_with_shared_memory(least_shared_bytes(q)));
+        return function(q, k, v, options);
+    };
+}
+
 Fa1Tiles tiles_on_test_device(torch::ScalarType dtype, int64_t head_dim) {
     const torch::Tensor q = torch::empty({1, 1, 1, head_dim}, torch::TensorOptions().dtype(dtype));
     return fa1_tiles(device_limits(test_device()), tensor_argument("q", q).type, head_dim);
 }
+
+/// As many keys as make several steps, some of them past a step's boundary.
+int64_t several_tiles(int64_t head_dim) { return 3 * tiles_on_test_device(torch::kFloat32, head_dim).B_c - 4; }
+
+/// The device decides how many keys take several steps.
+EntryTraits traits() { return {.key_lengths = {40, several_tiles(24)}}; }
 
 class Fa1Standard : public ::testing::TestWithParam<AttentionCase> {};
 
@@ -60,12 +76,8 @@ TEST_P(Fa1Standard, MatchesReference) { EXPECT_TRUE(matches_reference(fa1_forwar
 // On a usual device most of these cases fit one key tile. Here every one of them takes a step for each eight keys, so
 // O, l and m travel to global memory and back up to 32 times.
 TEST_P(Fa1Standard, MatchesReferenceWithTheSmallestTiles) {
-    if (!test_device().is_cpu()) return;  // a GPU's shared memory cannot be made smaller
-    const AttentionEntry on_small_device = [](auto& q, auto& k, auto& v, auto& options) {
-        const simt::ScopedCpuDevice device(device_with_shared_memory(least_shared_bytes(q)));
-        return fa1_forward(q, k, v, options);
-    };
-    EXPECT_TRUE(matches_reference(on_small_device, GetParam(), torch::kCPU));
+    if (not_run_on_gpu("a GPU's shared memory cannot be made smaller")) return;
+    EXPECT_TRUE(matches_reference(with_smallest_tiles(fa1_forward), GetParam(), torch::kCPU));
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, Fa1Standard, ::testing::ValuesIn(standard_cases()), ByName{});
@@ -134,7 +146,7 @@ TEST(Fa1Tiles, StaySaneAtTheExtremes) {
 }
 
 TEST(Fa1Tiles, OtherDevicesTakeOtherTilesAndGiveTheSameAnswer) {
-    if (!test_device().is_cpu()) return;  // a GPU is only itself
+    if (not_run_on_gpu("a GPU is only itself")) return;
     std::set<int> seen;
     for (const char* profile : {"gtx1080", "t4", "a100", "h100"}) {
         const simt::ScopedCpuDevice device(device_from(simt::device_profile(profile)));
@@ -154,30 +166,15 @@ TEST(Fa1Tiles, OtherDevicesTakeOtherTilesAndGiveTheSameAnswer) {
 }
 
 TEST(Fa1, RefusesBadInput) {
-    for (const BadInput& bad : bad_inputs(test_device())) {
-        EXPECT_TRUE(throws_mentioning([&] { fa1_forward(bad.q, bad.k, bad.v, bad.options); }, bad.mentions))
-            << bad.name;
-        EXPECT_TRUE(throws_mentioning([&] { fa1_forward_bytes(bad.q, bad.k, bad.v, bad.options); }, bad.mentions))
-            << bad.name;
-    }
+    EXPECT_TRUE(refuses_bad_input(fa1_forward));
+    EXPECT_TRUE(refuses_bad_input(fa1_forward_bytes));
 }
 
-TEST(Fa1, RefusesMasks) {
-    const torch::Tensor q = torch::ones({1, 1, 8, 16}, test_device());
-    for (const Mask mask : {Mask::causal_bottom_right, Mask::causal_top_left})
-        EXPECT_TRUE(throws_mentioning([&] { fa1_forward(q, q, q, {.scale = {}, .mask = mask}); }, {"mask:", "causal"}));
-}
-
-TEST(Fa1, NextCallWorksAfterAnError) {
-    const AttentionCase fine = standard_cases().front();
-    const auto [q, k, v] = make_inputs(fine, test_device());
-    EXPECT_ANY_THROW(fa1_forward(q, k.to(torch::kFloat64), v));
-    EXPECT_TRUE(matches_reference(fa1_forward, fine, test_device()));
-}
+TEST(Fa1, WorksAfterAnError) { EXPECT_TRUE(works_after_an_error(fa1_forward, standard_cases().front())); }
 
 // One byte decides: at what the smallest tiles need the kernel runs, below that it is refused before any launch.
 TEST(Fa1, RefusesADeviceWithTooLittleSharedMemory) {
-    if (!test_device().is_cpu()) return;  // every GPU has enough for the smallest tiles
+    if (not_run_on_gpu("every GPU has enough for the smallest tiles")) return;
     for (const auto dtype : {torch::kFloat32, torch::kFloat16})
         for (const int64_t head_dim : {16, 64, 256}) {
             const AttentionCase problem{.query_length = 20, .key_length = 30, .head_dim = head_dim, .dtype = dtype};
@@ -196,36 +193,16 @@ TEST(Fa1, RefusesADeviceWithTooLittleSharedMemory) {
         }
 }
 
-TEST(Fa1, RunsRepeatBitwise) {
-    for (const AttentionCase& problem : standard_cases()) {
-        const auto [q, k, v] = make_inputs(problem, test_device());
-        const AttentionResult first = fa1_forward(q, k, v, problem.options),
-                              second = fa1_forward(q, k, v, problem.options);
-        EXPECT_TRUE(first.out.equal(second.out) && first.lse.equal(second.lse)) << problem.name;
-    }
-}
+TEST(Fa1, RepeatsBitwise) { EXPECT_TRUE(repeats_bitwise(fa1_forward, standard_cases())); }
 
-TEST(Fa1, KeysMayComeInAnyOrder) {
-    const int64_t keys = 2 * tiles_on_test_device(torch::kFloat32, 32).B_c + 5;
-    const AttentionCase problem{.batch = 2, .query_length = 40, .key_length = keys, .head_dim = 32, .seed = 5};
-    const auto [q, k, v] = make_inputs(problem, test_device());
-    const torch::Tensor order = torch::randperm(keys).to(test_device());
-    const AttentionResult result = fa1_forward(q, k.index_select(2, order), v.index_select(2, order));
-    const Comparison verdict = compare_attention(result, q, k, v);
-    EXPECT_TRUE(verdict.passed) << verdict.report;
-}
+TEST(Fa1, IgnoresKeyOrder) { EXPECT_TRUE(ignores_key_order(fa1_forward, traits())); }
 
-TEST(Fa1, RunsOnTheCallersRowsOnly) {
-    const torch::Tensor q = torch::randn({2, 3, 50, 24}, test_device());
-    const AttentionResult whole = fa1_forward(q, q, q);
-    const AttentionResult alone = fa1_forward(q.slice(0, 1, 2), q.slice(0, 1, 2), q.slice(0, 1, 2));
-    EXPECT_TRUE(whole.out.slice(0, 1, 2).equal(alone.out)) << "a neighbour in the batch changed the answer";
-}
+TEST(Fa1, IgnoresBatchNeighbours) { EXPECT_TRUE(ignores_batch_neighbours(fa1_forward, traits())); }
 
 // Equal scores, so O is a running mean of V: 1 for the first 64 steps, a little less for the 64 that follow. Each of
 // these moves the mean by less than half a unit in the last place of 16 bits. Rounded at each step, O would stay at 1.
 TEST(Fa1, OutputWaitsInFloat32BetweenSteps) {
-    if (!test_device().is_cpu()) return;  // needs small tiles
+    if (not_run_on_gpu("needs small tiles")) return;
     for (const auto& [dtype, epsilon] : {std::pair{torch::kFloat16, 0x1p-10}, {torch::kBFloat16, 0x1p-7}}) {
         const auto options = torch::TensorOptions().dtype(dtype);
         const torch::Tensor q = torch::zeros({1, 1, 3, 32}, options), k = torch::ones({1, 1, 1024, 32}, options),
@@ -237,35 +214,9 @@ TEST(Fa1, OutputWaitsInFloat32BetweenSteps) {
     }
 }
 
-/// As many keys as make several steps, some of them past a step's boundary.
-int64_t several_tiles(int64_t head_dim) { return 3 * tiles_on_test_device(torch::kFloat32, head_dim).B_c - 4; }
+TEST(Fa1, AgreesOnNonFiniteInput) { EXPECT_TRUE(agrees_on_non_finite_input(fa1_forward, traits())); }
 
-TEST(Fa1, NonFiniteInputsGiveWhatTheReferenceGives) {
-    const int64_t keys = several_tiles(16);
-    for (const float poison : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()})
-        for (const int argument : {0, 1, 2})
-            for (const int64_t row : {int64_t{3}, keys - 1}) {
-                const torch::Tensor q = torch::rand({1, 2, 5, 16}) + 0.5, k = torch::rand({1, 2, keys, 16}) + 0.5,
-                                    v = torch::rand({1, 2, keys, 16});
-                const torch::Tensor on_device[] = {q.to(test_device()), k.to(test_device()), v.to(test_device())};
-                on_device[argument][0][1][argument == 0 ? 3 : row][7].fill_(poison);
-                const AttentionResult result = fa1_forward(on_device[0], on_device[1], on_device[2]);
-                const Comparison verdict = compare_attention(result, on_device[0], on_device[1], on_device[2]);
-                EXPECT_TRUE(verdict.passed)
-                    << "argument " << argument << ", row " << row << ", " << poison << ": " << verdict.report;
-            }
-}
-
-// Every score of query row 3 is -inf: softmax has no answer, and neither may the kernel invent one.
-TEST(Fa1, RowOfNegativeInfinitiesIsNaN) {
-    const torch::Tensor q = torch::ones({1, 1, 8, 16}, test_device()),
-                        k = torch::ones({1, 1, several_tiles(16), 16}, test_device());
-    q[0][0][3].fill_(-kInfinity);
-    const AttentionResult result = fa1_forward(q, k, k);
-    EXPECT_TRUE(result.out[0][0][3].isnan().all().item<bool>());
-    EXPECT_TRUE(result.out[0][0][4].isfinite().all().item<bool>());
-    EXPECT_EQ(result.lse[0][0][3].item<float>(), -kInfinity);
-}
+TEST(Fa1, RowOfNegativeInfinitiesIsNaN) { EXPECT_TRUE(row_of_negative_infinities_is_nan(fa1_forward, traits())); }
 
 // A row whose first tiles hold only scores of -inf has l_i = 0 there. To normalise by that would make it NaN for good,
 // though the keys that follow give it a proper answer.
@@ -283,26 +234,17 @@ TEST(Fa1, TilesOfNegativeInfinitiesAreForgotten) {
     }
 }
 
-// The formula that the tour prints on the GPU is what the CPU machine counts, for any tile sizes.
+// For any tile sizes.
 TEST(Fa1, MovesWhatTheFormulaSays) {
-    if (!test_device().is_cpu()) return;  // nothing counts on the GPU
-    for (const bool smallest_tiles : {false, true})
-        for (const AttentionCase& problem : standard_cases()) {
-            const auto [q, k, v] = make_inputs(problem, torch::kCPU);
-            const simt::ScopedCpuDevice device(smallest_tiles ? device_with_shared_memory(least_shared_bytes(q))
-                                                              : simt::cpu_device());
-            const simt::LaunchLog log;
-            fa1_forward(q, k, v, problem.options);
-            const GlobalBytes expected = fa1_forward_bytes(q, k, v);
-            EXPECT_EQ(log.total().global_bytes_read(), expected.read) << problem.name;
-            EXPECT_EQ(log.total().global_bytes_written(), expected.written) << problem.name;
-        }
+    EXPECT_TRUE(moves_what_the_formula_says(fa1_forward, fa1_forward_bytes, standard_cases()));
+    EXPECT_TRUE(moves_what_the_formula_says(with_smallest_tiles(fa1_forward), with_smallest_tiles(fa1_forward_bytes),
+                                            standard_cases()));
 }
 
 // What makes this Algorithm 1 and not FlashAttention-2: one block a head whatever the length, K and V read once, and
 // O, l and m of every row carried through global memory between steps.
 TEST(Fa1, LoopsOverKeysOutsideAndQueriesInside) {
-    if (!test_device().is_cpu()) return;  // nothing counts on the GPU
+    if (not_run_on_gpu("nothing counts on the GPU")) return;
     constexpr int64_t kQueries = 100, kKeys = 70, kHeadDim = 32, kBatch = 2, kHeads = 3, kSteps = (kKeys + 7) / 8;
     const AttentionCase problem{.batch = kBatch,
                                 .query_heads = kHeads,
@@ -339,7 +281,7 @@ TEST(Fa1, LoopsOverKeysOutsideAndQueriesInside) {
 // Theorem 2 of the paper: traffic grows as N^2 d^2 / M. The constant in front of it: per outer step a row of Q is read,
 // a row of O is read and written.
 TEST(Fa1, TrafficFallsAsSharedMemoryGrows) {
-    if (!test_device().is_cpu()) return;  // a GPU has one size of shared memory
+    if (not_run_on_gpu("a GPU has one size of shared memory")) return;
     constexpr int64_t kLength = 8192, kHeadDim = 64;
     const torch::Tensor rows = torch::empty({1, 1, kLength, kHeadDim});
     const auto bytes_on = [&](const char* profile) {

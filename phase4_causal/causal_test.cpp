@@ -3,11 +3,12 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <limits>
 
 #include "common/attention/allocate.h"
 #include "common/attention/check.h"
-#include "common/reference/checks.h"
+#include "common/reference/entry_checks.h"
 #include "common/reference/test_device.h"
 #include "common/simt/device.h"
 #include "common/simt/launch_log.h"
@@ -22,6 +23,7 @@ const PoisonOutputs poison_outputs;  // an element that is never written stays N
 
 constexpr Mask kMasks[] = {Mask::none, Mask::causal_bottom_right, Mask::causal_top_left};
 constexpr Mask kCausalMasks[] = {Mask::causal_bottom_right, Mask::causal_top_left};
+const EntryTraits kTraits{.masks = {std::begin(kMasks), std::end(kMasks)}};
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
@@ -212,90 +214,24 @@ TEST(Causal, KeysThatNobodySeesChangeNothing) {
         same_bits(causal_forward(q, k, v, options), causal_forward(q, k.slice(2, 0, 45), v.slice(2, 0, 45), options)));
 }
 
-// Keys that all rows see may come in any order; under bottom-right these are the first Sk - Sq + 1.
-TEST(Causal, OrderOfKeysThatAllRowsSeeDoesNotMatter) {
-    const int64_t queries = 40, keys = 140, seen_by_all = keys - queries + 1;
-    const torch::Tensor q = random({1, 2, queries, 32}), k = random({1, 2, keys, 32}), v = random({1, 2, keys, 32});
-    const torch::Tensor order =
-        torch::cat({torch::randperm(seen_by_all), torch::arange(seen_by_all, keys)}).to(test_device());
-    for (const Mask mask : {Mask::none, Mask::causal_bottom_right}) {
-        const AttentionResult permuted =
-            causal_forward(q, k.index_select(2, order), v.index_select(2, order), masked(mask));
-        const Comparison verdict = compare_attention(permuted, q, k, v, masked(mask));
-        EXPECT_TRUE(verdict.passed) << verdict.report;
-    }
-}
-
 // ---- What every entry promises ------------------------------------------------------------------------------------
 
 TEST(Causal, RefusesBadInput) {
-    for (const Mask mask : kMasks)
-        for (BadInput& bad : bad_inputs(test_device())) {
-            bad.options.mask = mask;
-            EXPECT_TRUE(throws_mentioning([&] { causal_forward(bad.q, bad.k, bad.v, bad.options); }, bad.mentions))
-                << bad.name;
-        }
+    EXPECT_TRUE(refuses_bad_input(causal_forward, kTraits));
+    EXPECT_TRUE(refuses_bad_input(causal_forward_bytes, kTraits));
 }
 
-TEST(Causal, RefusesAMaskThatDoesNotExist) {
-    const torch::Tensor q = random({1, 1, 4, 8});
-    EXPECT_TRUE(throws_mentioning([&] { causal_forward(q, q, q, masked(Mask(9))); },
-                                  {"mask:", "none", "causal_bottom_right", "causal_top_left"}));
-}
+TEST(Causal, WorksAfterAnError) { EXPECT_TRUE(works_after_an_error(causal_forward, causal_cases().back())); }
 
-TEST(Causal, NextCallWorksAfterAnError) {
-    const AttentionCase fine = causal_cases().back();
-    const auto [q, k, v] = make_inputs(fine, test_device());
-    EXPECT_ANY_THROW(causal_forward(q, k.to(torch::kFloat64), v));
-    EXPECT_TRUE(matches_reference(causal_forward, fine, test_device()));
-}
+TEST(Causal, RepeatsBitwise) { EXPECT_TRUE(repeats_bitwise(causal_forward, all_cases())); }
 
-TEST(Causal, RunsRepeatBitwise) {
-    for (const AttentionCase& problem : all_cases()) {
-        const auto [q, k, v] = make_inputs(problem, test_device());
-        EXPECT_TRUE(same_bits(causal_forward(q, k, v, problem.options), causal_forward(q, k, v, problem.options)))
-            << problem.name;
-    }
-}
+TEST(Causal, AgreesOnNonFiniteInput) { EXPECT_TRUE(agrees_on_non_finite_input(causal_forward, kTraits)); }
 
-TEST(Causal, NonFiniteInputsGiveWhatTheReferenceGives) {
-    for (const Mask mask : kMasks)
-        for (const float poison : {kInfinity, -kInfinity, kNaN})
-            for (const int argument : {0, 1, 2}) {
-                const torch::Tensor q = torch::rand({1, 2, 5, 16}) + 0.5, k = torch::rand({1, 2, 40, 16}) + 0.5,
-                                    v = torch::rand({1, 2, 40, 16});
-                const torch::Tensor on_device[] = {q.to(test_device()), k.to(test_device()), v.to(test_device())};
-                on_device[argument][0][1][3][7].fill_(poison);
-                const AttentionResult result = causal_forward(on_device[0], on_device[1], on_device[2], masked(mask));
-                const Comparison verdict =
-                    compare_attention(result, on_device[0], on_device[1], on_device[2], masked(mask));
-                EXPECT_TRUE(verdict.passed) << "argument " << argument << ", " << poison << ": " << verdict.report;
-            }
-}
+TEST(Causal, RowOfNegativeInfinitiesIsNaN) { EXPECT_TRUE(row_of_negative_infinities_is_nan(causal_forward, kTraits)); }
 
-// Every score of query row 3 is -inf: softmax has no answer, and neither may the kernel invent one. A row that sees no
-// key has the same log-sum-exp, but is 0.
-TEST(Causal, RowOfNegativeInfinitiesIsNaN) {
-    for (const Mask mask : kMasks) {
-        const torch::Tensor q = torch::ones({1, 1, 8, 16}, test_device()),
-                            k = torch::ones({1, 1, 70, 16}, test_device());
-        q[0][0][3].fill_(-kInfinity);
-        const AttentionResult result = causal_forward(q, k, k, masked(mask));
-        EXPECT_TRUE(result.out[0][0][3].isnan().all().item<bool>());
-        EXPECT_TRUE(result.out[0][0][4].isfinite().all().item<bool>());
-        EXPECT_EQ(result.lse[0][0][3].item<float>(), -kInfinity);
-    }
-}
+TEST(Causal, IgnoresBatchNeighbours) { EXPECT_TRUE(ignores_batch_neighbours(causal_forward, kTraits)); }
 
-TEST(Causal, NeighboursInTheBatchDoNotMatter) {
-    for (const Mask mask : kMasks) {
-        const torch::Tensor q = random({2, 3, 50, 24}), k = random({2, 3, 60, 24});
-        const AttentionResult whole = causal_forward(q, k, k, masked(mask));
-        const AttentionResult alone =
-            causal_forward(q.slice(0, 1, 2), k.slice(0, 1, 2), k.slice(0, 1, 2), masked(mask));
-        EXPECT_TRUE(whole.out.slice(0, 1, 2).equal(alone.out) && whole.lse.slice(0, 1, 2).equal(alone.lse));
-    }
-}
+TEST(Causal, IgnoresKeyOrder) { EXPECT_TRUE(ignores_key_order(causal_forward, kTraits)); }
 
 // The device at hand could run this; one with a byte less of shared memory could not.
 TEST(Causal, SaysHowMuchSharedMemoryIsMissing) {
@@ -324,17 +260,8 @@ TEST(Causal, SaysHowMuchSharedMemoryIsMissing) {
 
 // ---- Traffic ------------------------------------------------------------------------------------------------------
 
-// The formula that the tour prints on the GPU is what the CPU machine counts.
 TEST(Causal, MovesWhatTheFormulaSays) {
-    if (!test_device().is_cpu()) return;  // nothing counts on the GPU
-    for (const AttentionCase& problem : all_cases()) {
-        const auto [q, k, v] = make_inputs(problem, torch::kCPU);
-        const simt::LaunchLog log;
-        causal_forward(q, k, v, problem.options);
-        const GlobalBytes expected = causal_forward_bytes(q, k, v, problem.options);
-        EXPECT_EQ(log.total().global_bytes_read(), expected.read) << problem.name;
-        EXPECT_EQ(log.total().global_bytes_written(), expected.written) << problem.name;
-    }
+    EXPECT_TRUE(moves_what_the_formula_says(causal_forward, causal_forward_bytes, all_cases()));
 }
 
 std::uint64_t key_value_bytes_read(const torch::Tensor& q, Mask mask) {
@@ -347,7 +274,7 @@ std::uint64_t key_value_bytes_read(const torch::Tensor& q, Mask mask) {
 }
 
 TEST(Causal, ReadsAboutHalfOfKeysAndValues) {
-    if (!test_device().is_cpu()) return;  // nothing counts on the GPU
+    if (not_run_on_gpu("nothing counts on the GPU")) return;
     const torch::Tensor q = torch::randn({1, 1, 1024, 32});
     const double unmasked = double(key_value_bytes_read(q, Mask::none));
     EXPECT_EQ(unmasked, 2.0 * 1024 * 32 * 4 * (1024 / 64));  // once per query tile

@@ -8,17 +8,15 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 
-def reason(case):
-    """Why a test was not run, in its own words."""
-    output = case.findtext("system-out") or ""
-    said = re.search(r"^NOT RUN: (.*)$", output, re.MULTILINE)
-    return said.group(1) if said else "it gave no reason"
+def said_not_run(case):
+    """What a test program says it did not run, and why, in its own words."""
+    return re.findall(r"^NOT RUN: (.*)$", case.findtext("system-out") or "", re.MULTILINE)
 
 
 def checks_in(case):
     """How many GoogleTest cases a test program passed."""
     said = re.search(r"\[  PASSED  \] (\d+) test", case.findtext("system-out") or "")
-    return int(said.group(1)) if said else 1
+    return int(said.group(1)) - len(said_not_run(case)) if said else 1
 
 
 def main(path, seconds):
@@ -30,7 +28,10 @@ def main(path, seconds):
     for case in failed:
         print(f"failed   {case.get('name')}")
     for case in not_run:
-        print(f"not run  {case.get('name')}: {reason(case)}")
+        print(f"not run  {case.get('name')}: {'; '.join(said_not_run(case)) or 'it gave no reason'}")
+    for case in passed:
+        for one in said_not_run(case):
+            print(f"not run  in {case.get('name')}: {one}")
     checks = sum(checks_in(case) for case in passed)
     print(f"{checks} checks in {len(passed)} test programs held, in {seconds} s")
     print(f"{len(passed)} passed, {len(failed)} failed, {len(not_run)} skipped")

@@ -1,7 +1,6 @@
 #include "common/reference/checks.h"
 
 #include <algorithm>
-#include <exception>
 #include <limits>
 
 namespace ladder::reference {
@@ -25,12 +24,12 @@ void poison_past_lengths(AttentionInputs& inputs, const torch::Tensor& kv_length
     }
 }
 
+}  // namespace
+
 std::string message_of(const std::exception& error) {
     const auto* from_torch = dynamic_cast<const c10::Error*>(&error);
     return from_torch ? from_torch->what_without_backtrace() : error.what();
 }
-
-}  // namespace
 
 ::testing::AssertionResult matches_reference(const AttentionEntry& entry, const AttentionCase& problem,
                                              torch::Device device, Lse lse,

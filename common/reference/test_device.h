@@ -2,11 +2,17 @@
 
 #include <torch/types.h>
 
+#include <string_view>
+
 namespace ladder::reference {
 
 /// Where the tests of this binary run: what `--device=cpu|cuda` asked for, the CPU by default.
 ///
 /// Defined in test_main.cpp, the `main` of every test binary.
 torch::Device test_device();
+
+/// For a test that only the CPU machine can run: `if (not_run_on_gpu("nothing counts there")) return;`. On a GPU it is
+/// true, and the test is listed at the end as not run, by name, with the reason.
+bool not_run_on_gpu(std::string_view why);
 
 }  // namespace ladder::reference

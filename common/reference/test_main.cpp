@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/reference/test_device.h"
 
@@ -19,6 +20,7 @@ constexpr int kNothingRan = 2;
 constexpr int kNotRun = 77;  // What CTest's SKIP_RETURN_CODE is set to.
 
 torch::Device chosen_device = torch::kCPU;
+std::vector<std::string> not_run_here;  // "Fa2.MovesWhatTheFormulaSays: nothing counts on the GPU"
 
 /// Why no tensor can live on the GPU here; nothing when one can.
 std::optional<std::string> why_no_cuda() {
@@ -79,12 +81,21 @@ int run_all(int argc, char** argv) {
         std::cerr << binary << ": " << tests.skipped_test_count() << " tests skipped; a skipped test is not a pass\n";
         return EXIT_FAILURE;
     }
+    for (const std::string& test : not_run_here) std::cout << "NOT RUN: " << binary << " on cuda: " << test << '\n';
+    if (std::size_t(tests.test_to_run_count()) == not_run_here.size()) return kNotRun;
     return result;
 }
 
 }  // namespace
 
 torch::Device test_device() { return chosen_device; }
+
+bool not_run_on_gpu(std::string_view why) {
+    if (!chosen_device.is_cuda()) return false;
+    const auto& test = *::testing::UnitTest::GetInstance()->current_test_info();
+    not_run_here.push_back(std::string(test.test_suite_name()) + "." + test.name() + ": " + std::string(why));
+    return true;
+}
 
 }  // namespace ladder::reference
 
