@@ -13,6 +13,18 @@ def said_not_run(case):
     return re.findall(r"^NOT RUN: (.*)$", case.findtext("system-out") or "", re.MULTILINE)
 
 
+def in_short(lines):
+    """Tests that were not run for the same reason, on one line: "where: Suite.Test/case: why" each."""
+    by_reason = {}
+    for line in lines:
+        _, test, why = line.split(": ", 2)
+        names = by_reason.setdefault(why, [])
+        name = re.sub(r"(^[^/.]*/)|(/.*$)", "", test)  # without the prefix and the parameter of a parameterized test
+        if name not in names:
+            names.append(name)
+    return [f"{', '.join(names)}: {why}" for why, names in by_reason.items()]
+
+
 def checks_in(case):
     """How many GoogleTest cases a test program passed."""
     said = re.search(r"\[  PASSED  \] (\d+) test", case.findtext("system-out") or "")
@@ -30,8 +42,8 @@ def main(path, seconds):
     for case in not_run:
         print(f"not run  {case.get('name')}: {'; '.join(said_not_run(case)) or 'it gave no reason'}")
     for case in passed:
-        for one in said_not_run(case):
-            print(f"not run  in {case.get('name')}: {one}")
+        for line in in_short(said_not_run(case)):
+            print(f"not run  in {case.get('name')}: {line}")
     checks = sum(checks_in(case) for case in passed)
     print(f"{checks} checks in {len(passed)} test programs held, in {seconds} s")
     print(f"{len(passed)} passed, {len(failed)} failed, {len(not_run)} skipped")

@@ -49,6 +49,7 @@ if(NOT LADDER_CUDA STREQUAL "OFF")
             set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
         endif()
         set(CMAKE_CUDA_STANDARD 20)
+        set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)  # the one runtime that PyTorch uses too
         find_package(CUDAToolkit REQUIRED)
         set(LADDER_CUDA_KERNELS TRUE)
         set(LADDER_WITH_CUDA ${LADDER_TORCH_HAS_CUDA})

@@ -58,8 +58,10 @@ add_library(ladder_torch INTERFACE)
 target_include_directories(ladder_torch SYSTEM INTERFACE "${LADDER_TORCH_API_INCLUDE}" "${LADDER_TORCH_INCLUDE}")
 # libstdc++ comes first: PyTorch's libtorch.so exports a std::filesystem of its own, which crashes in programs that are not
 # PyTorch's. --no-as-needed: operators register themselves when their library is loaded, though nothing refers to it by name.
+execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libstdc++.so
+                OUTPUT_VARIABLE LADDER_LIBSTDCXX OUTPUT_STRIP_TRAILING_WHITESPACE)
 target_link_libraries(ladder_torch INTERFACE
-    stdc++ -Wl,--no-as-needed "${LADDER_TORCH_LIBRARY_torch}" "${LADDER_TORCH_LIBRARY_torch_cpu}" "${LADDER_TORCH_LIBRARY_c10}")
+    "${LADDER_LIBSTDCXX}" -Wl,--no-as-needed "${LADDER_TORCH_LIBRARY_torch}" "${LADDER_TORCH_LIBRARY_torch_cpu}" "${LADDER_TORCH_LIBRARY_c10}")
 
 set(LADDER_TORCH_HAS_CUDA FALSE)
 find_library(LADDER_TORCH_LIBRARY_torch_cuda torch_cuda PATHS "${LADDER_TORCH_LIBRARY}" NO_DEFAULT_PATH)
