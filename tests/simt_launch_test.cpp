@@ -168,7 +168,27 @@ TEST(Launch, ConfigurationErrorsThrowWithTheirCode) {
         EXPECT_EQ(error.code, 9) << "CUDA's own number";
         EXPECT_EQ(error.code_name, "cudaErrorInvalidConfiguration");
         EXPECT_EQ(error.call, "cudaLaunchKernelEx");
-        EXPECT_EQ(std::string(error.what()).find("shared memory"), std::string::npos) << error.what();
+        const std::string message = error.what();
+        EXPECT_EQ(message.find("shared memory"), std::string::npos) << message;
+        for (const char* words : {"(1025, 1, 1)", "1025 threads", "allows 1024", "use smaller blocks"})
+            EXPECT_NE(message.find(words), std::string::npos) << message;
+    }
+}
+
+TEST(Launch, ARefusalNamesTheLimitThatIsBroken) {
+    struct Case {
+        dim3 grid, block;
+        const char* words;
+    };
+    for (const Case& c :
+         {Case{0, 32, "at least 1"}, Case{dim3(1, 65536), 32, "larger than (2147483647, 65535, 65535)"},
+          Case{1, dim3(1, 1, 65), "larger than (1024, 1024, 64)"}, Case{1, dim3(32, 0), "at least 1"}}) {
+        try {
+            run({.grid = c.grid, .block = c.block}, [] {});
+            ADD_FAILURE() << "accepted: " << c.words;
+        } catch (const LaunchError& error) {
+            EXPECT_NE(std::string(error.what()).find(c.words), std::string::npos) << error.what();
+        }
     }
 }
 

@@ -20,8 +20,16 @@ void launch(const char* name, const cudaLaunchConfig_t& config, void (*kernel)(P
     const auto check = [&](const char* call, cudaError_t code) {
         if (code == cudaSuccess) return;
         clear_last_error();
-        throw LaunchError(name, call, int(code), cudaGetErrorName(code), config.dynamicSmemBytes,
-                          std::size_t(device.shared_bytes_per_block_optin), device.name);
+        throw LaunchError({.kernel = name,
+                           .call = call,
+                           .code = int(code),
+                           .code_name = cudaGetErrorName(code),
+                           .grid = {config.gridDim.x, config.gridDim.y, config.gridDim.z},
+                           .block = {config.blockDim.x, config.blockDim.y, config.blockDim.z},
+                           .required_shared_bytes = config.dynamicSmemBytes,
+                           .shared_bytes_limit = std::size_t(device.shared_bytes_per_block_optin),
+                           .max_threads_per_block = device.max_threads_per_block,
+                           .device = device.name});
     };
     if (config.dynamicSmemBytes > std::size_t(device.shared_bytes_per_block))
         check("cudaFuncSetAttribute",

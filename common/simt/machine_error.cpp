@@ -1,5 +1,6 @@
 #include "common/simt/machine_error.h"
 
+#include <cstdint>
 #include <utility>
 
 namespace simt {
@@ -48,31 +49,49 @@ std::string describe(const MachineError::Report& r) {
     return text;
 }
 
-std::string describe(const LaunchError& e) {
-    std::string text =
-        e.kernel + ": " + e.call + " failed with " + e.code_name + " (" + std::to_string(e.code) + ") on " + e.device;
-    if (e.required_shared_bytes > e.shared_bytes_limit)
-        text += ": the launch asks for " + std::to_string(e.required_shared_bytes) +
-                " bytes of shared memory per block, the device allows " + std::to_string(e.shared_bytes_limit) +
-                "; use smaller tiles, a shorter sequence or a smaller head dimension";
-    return text;
+std::string triple(const std::array<unsigned, 3>& size) {
+    return "(" + std::to_string(size[0]) + ", " + std::to_string(size[1]) + ", " + std::to_string(size[2]) + ")";
+}
+
+/// What CUDA's error codes leave unsaid: the limit that the launch breaks, and the way out. Empty if none is known to
+/// be broken.
+std::string limit_broken_by(const RefusedLaunch& l) {
+    constexpr std::array<unsigned, 3> grid_limit = {0x7fffffff, 65535, 65535}, block_limit = {1024, 1024, 64};
+    const std::uint64_t threads = std::uint64_t{l.block[0]} * l.block[1] * l.block[2];
+    const auto has_zero = [](const auto& size) { return size[0] == 0 || size[1] == 0 || size[2] == 0; };
+    const auto exceeds = [](const auto& size, const auto& limit) {
+        return size[0] > limit[0] || size[1] > limit[1] || size[2] > limit[2];
+    };
+    if (has_zero(l.grid) || has_zero(l.block))
+        return "the grid " + triple(l.grid) + " of blocks " + triple(l.block) +
+               " is empty in one dimension; every dimension must be at least 1";
+    if (threads > std::uint64_t(l.max_threads_per_block))
+        return "a block " + triple(l.block) + " has " + std::to_string(threads) + " threads, the device allows " +
+               std::to_string(l.max_threads_per_block) + "; use smaller blocks and more of them";
+    if (exceeds(l.block, block_limit))
+        return "the block " + triple(l.block) + " is larger than " + triple(block_limit) +
+               " in one dimension; put the long one first, or use smaller blocks";
+    if (exceeds(l.grid, grid_limit))
+        return "the grid " + triple(l.grid) + " is larger than " + triple(grid_limit) +
+               " in one dimension; put the long one first, or give each block more work";
+    if (l.required_shared_bytes > l.shared_bytes_limit)
+        return "the launch asks for " + std::to_string(l.required_shared_bytes) +
+               " bytes of shared memory per block, the device allows " + std::to_string(l.shared_bytes_limit) +
+               "; use smaller tiles, a shorter sequence or a smaller head dimension";
+    return "";
+}
+
+std::string describe(const RefusedLaunch& l) {
+    const std::string limit = limit_broken_by(l);
+    return l.kernel + ": " + l.call + " failed with " + l.code_name + " (" + std::to_string(l.code) + ") on " +
+           l.device + (limit.empty() ? "" : ": " + limit);
 }
 
 }  // namespace
 
 MachineError::MachineError(Report report) : std::runtime_error(describe(report)), report_(std::move(report)) {}
 
-LaunchError::LaunchError(std::string kernel_, std::string call_, int code_, std::string code_name_,
-                         std::size_t required, std::size_t limit, std::string device_)
-    : std::runtime_error(""),
-      kernel(std::move(kernel_)),
-      call(std::move(call_)),
-      code(code_),
-      code_name(std::move(code_name_)),
-      required_shared_bytes(required),
-      shared_bytes_limit(limit),
-      device(std::move(device_)) {
-    static_cast<std::runtime_error&>(*this) = std::runtime_error(describe(*this));
-}
+LaunchError::LaunchError(RefusedLaunch launch)
+    : std::runtime_error(describe(launch)), RefusedLaunch(std::move(launch)) {}
 
 }  // namespace simt

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -51,19 +52,23 @@ class MachineError : public std::runtime_error {
     Report report_;
 };
 
-/// A launch, or a call that prepares one, that the device refused. The machine that ran it keeps working.
-class LaunchError : public std::runtime_error {
-  public:
-    LaunchError(std::string kernel, std::string call, int code, std::string code_name,
-                std::size_t required_shared_bytes, std::size_t shared_bytes_limit, std::string device);
+/// A launch, or a call that prepares one, that the device refused: what was asked for, and what the device allows.
+struct RefusedLaunch {
+    std::string kernel{};
+    std::string call{};       ///< the CUDA call that failed, e.g. "cudaLaunchKernelEx"
+    int code = 0;             ///< cudaError_t
+    std::string code_name{};  ///< e.g. "cudaErrorInvalidValue"
+    std::array<unsigned, 3> grid{}, block{};
+    std::size_t required_shared_bytes = 0;
+    std::size_t shared_bytes_limit = 0;  ///< the device's limit with opt-in
+    int max_threads_per_block = 0;
+    std::string device{};
+};
 
-    std::string kernel;
-    std::string call;       ///< the CUDA call that failed, e.g. "cudaLaunchKernelEx"
-    int code;               ///< cudaError_t
-    std::string code_name;  ///< e.g. "cudaErrorInvalidValue"
-    std::size_t required_shared_bytes;
-    std::size_t shared_bytes_limit;  ///< the device's limit with opt-in
-    std::string device;
+/// The device refused a launch. The machine that ran it keeps working.
+class LaunchError : public std::runtime_error, public RefusedLaunch {
+  public:
+    explicit LaunchError(RefusedLaunch launch);
 };
 
 }  // namespace simt
