@@ -6,6 +6,7 @@
 #include <new>
 
 #include "common/simt/cpu/block.h"
+#include "common/simt/cpu/leniency.h"
 
 namespace simt {
 inline namespace cpu {
@@ -13,7 +14,7 @@ inline namespace cpu {
 void SharedMemory::Free::operator()(std::byte* p) const { std::free(p); }
 
 void SharedMemory::start_block(std::size_t bytes) {
-    const std::size_t rounded = (bytes + kAlignment) / kAlignment * kAlignment;
+    const std::size_t rounded = (bytes + kNowhereBytes + kAlignment - 1) / kAlignment * kAlignment;
     if (rounded > capacity_) {
         memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded)));
         if (!memory_) throw std::bad_alloc();
@@ -29,6 +30,8 @@ void SharedMemory::start_block(std::size_t bytes) {
     }
     first_interval_ = ++block_interval_;
 }
+
+void* SharedMemory::nowhere() { return std::memset(memory_.get() + capacity_ - kNowhereBytes, 0xFF, kNowhereBytes); }
 
 void SharedMemory::name_region(const Region& region) {
     const auto same = [&](const Region& r) { return r.offset == region.offset && r.name == region.name; };
@@ -47,6 +50,7 @@ std::string SharedMemory::element_name(std::size_t offset) const {
 }
 
 void SharedMemory::uninitialised(std::size_t cell, int thread, SourceSite site) const {
+    if (ScopedLeniency::active()) return;
     Block::current().fail({.fault = Fault::uninitialised_read,
                            .first = {thread, site},
                            .what = "thread " + std::to_string(thread) + " reads " + element_name(cell * kCellBytes) +
@@ -59,6 +63,7 @@ void SharedMemory::uninitialised(std::size_t cell, int thread, SourceSite site) 
 
 void SharedMemory::race(const char* does, std::size_t cell, int thread, SourceSite site, const char* did, int other,
                         SourceSite other_site) const {
+    if (ScopedLeniency::active()) return;
     const bool one_warp = same_warp(thread, other);
     Block::current().fail(
         {.fault = Fault::race,

@@ -23,6 +23,7 @@ class SharedMemory {
   public:
     static constexpr std::size_t kAlignment = 1024;
     static constexpr std::size_t kCellBytes = 2;
+    static constexpr std::size_t kNowhereBytes = 64;
 
     /// What a name in a message stands for: one tile carved from the arena.
     struct Region {
@@ -36,6 +37,9 @@ class SharedMemory {
 
     std::byte* data() { return memory_.get(); }
     std::size_t bytes() const { return bytes_; }
+
+    /// Poisoned memory beyond what any tile covers: where accesses out of bounds go while the machine is lenient.
+    void* nowhere();
 
     void open_block_interval() { ++block_interval_; }
 
@@ -135,9 +139,10 @@ class SharedMemory {
         return true;
     }
 
-    [[noreturn, gnu::cold, gnu::noinline]] void uninitialised(std::size_t cell, int thread, SourceSite site) const;
-    [[noreturn, gnu::cold, gnu::noinline]] void race(const char* does, std::size_t cell, int thread, SourceSite site,
-                                                     const char* did, int other, SourceSite other_site) const;
+    // These return while the machine is lenient.
+    [[gnu::cold, gnu::noinline]] void uninitialised(std::size_t cell, int thread, SourceSite site) const;
+    [[gnu::cold, gnu::noinline]] void race(const char* does, std::size_t cell, int thread, SourceSite site,
+                                           const char* did, int other, SourceSite other_site) const;
 
     struct Free {
         void operator()(std::byte* p) const;

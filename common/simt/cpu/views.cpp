@@ -1,5 +1,9 @@
 #include "common/simt/cpu/views.h"
 
+#include <cstring>
+
+#include "common/simt/cpu/leniency.h"
+
 namespace simt {
 inline namespace cpu {
 namespace {
@@ -12,10 +16,27 @@ std::string span_of(int vector_width) {
     return vector_width == 1 ? "" : ", a vector of " + std::to_string(vector_width) + " elements,";
 }
 
+/// Where accesses to global memory out of bounds go while the machine is lenient: poison, whatever was written there.
+void* nowhere() {
+    alignas(16) static thread_local std::byte memory[SharedMemory::kNowhereBytes];
+    return std::memset(memory, 0xFF, sizeof(memory));
+}
+
+[[noreturn]] void fail_tensor_index(int tensor, int dimension, std::int64_t index, std::int64_t extent,
+                                    int vector_width, SourceSite site) {
+    Block& block = Block::current();
+    block.fail({.fault = Fault::out_of_bounds,
+                .first = {block.thread(), site},
+                .what = std::string(tensor_name(tensor)) + ": index " + std::to_string(index) + span_of(vector_width) +
+                        " in dimension " + std::to_string(dimension) + ", whose extent is " + std::to_string(extent),
+                .advice = "the last tile of a ragged length needs a guard such as `if (row < length)`"});
+}
+
 }  // namespace
 
-void fail_index(const char* view, int row, int column, int rows, int columns, int vector_width, SourceSite site) {
+void* fail_index(const char* view, int row, int column, int rows, int columns, int vector_width, SourceSite site) {
     Block& block = Block::current();
+    if (ScopedLeniency::active()) return block.shared.nowhere();
     block.fail({.fault = Fault::out_of_bounds,
                 .first = {block.thread(), site},
                 .what = std::string(view) + place(row, column) + span_of(vector_width) + " lies outside the tile of " +
@@ -32,13 +53,14 @@ void fail_alignment(const char* view, int row, int column, std::size_t alignment
                           "fall back to single elements where strides or offsets do not give that"});
 }
 
-void fail_index(int tensor, int dimension, std::int64_t index, std::int64_t extent, int vector_width, SourceSite site) {
-    Block& block = Block::current();
-    block.fail({.fault = Fault::out_of_bounds,
-                .first = {block.thread(), site},
-                .what = std::string(tensor_name(tensor)) + ": index " + std::to_string(index) + span_of(vector_width) +
-                        " in dimension " + std::to_string(dimension) + ", whose extent is " + std::to_string(extent),
-                .advice = "the last tile of a ragged length needs a guard such as `if (row < length)`"});
+void* fail_index(int tensor, int dimension, std::int64_t index, std::int64_t extent, int vector_width,
+                 SourceSite site) {
+    if (ScopedLeniency::active()) return nowhere();
+    fail_tensor_index(tensor, dimension, index, extent, vector_width, site);
+}
+
+void fail_slice(int tensor, int dimension, std::int64_t index, std::int64_t extent, SourceSite site) {
+    fail_tensor_index(tensor, dimension, index, extent, 1, site);
 }
 
 void* SharedArena::carve(const char* name, int rows, int columns, int pitch, std::size_t element_bytes,

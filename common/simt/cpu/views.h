@@ -84,12 +84,15 @@ struct GlobalAccess {
     }
 };
 
-[[noreturn, gnu::cold, gnu::noinline]] void fail_index(const char* view, int row, int column, int rows, int columns,
-                                                       int vector_width, SourceSite site);
+// While the machine is lenient, fail_index returns memory that stands for the element. Nothing can stand for a slice.
+[[gnu::cold, gnu::noinline]] void* fail_index(const char* view, int row, int column, int rows, int columns,
+                                              int vector_width, SourceSite site);
 [[noreturn, gnu::cold, gnu::noinline]] void fail_alignment(const char* view, int row, int column, std::size_t alignment,
                                                            SourceSite site);
-[[noreturn, gnu::cold, gnu::noinline]] void fail_index(int tensor, int dimension, std::int64_t index,
-                                                       std::int64_t extent, int vector_width, SourceSite site);
+[[gnu::cold, gnu::noinline]] void* fail_index(int tensor, int dimension, std::int64_t index, std::int64_t extent,
+                                              int vector_width, SourceSite site);
+[[noreturn, gnu::cold, gnu::noinline]] void fail_slice(int tensor, int dimension, std::int64_t index,
+                                                       std::int64_t extent, SourceSite site);
 
 /// A matrix in shared memory whose shape is known when the kernel is compiled. Rows lie `Pitch` elements apart; a pitch
 /// above `Columns` is padding against bank conflicts.
@@ -108,7 +111,7 @@ class SharedTile {
 
     Ref<T, SharedAccess> operator()(int row, int column, SourceSite site = SourceSite::here()) const {
         if (unsigned(row) >= unsigned(Rows) || unsigned(column) >= unsigned(Columns)) [[unlikely]]
-            fail_index(name_, row, column, Rows, Columns, 1, site);
+            return {static_cast<T*>(fail_index(name_, row, column, Rows, Columns, 1, site)), {sizeof(T), site}};
         return {base_ + row * Pitch + column, {sizeof(T), site}};
     }
 
@@ -117,7 +120,7 @@ class SharedTile {
     Ref<V, SharedAccess> vec(int row, int column, SourceSite site = SourceSite::here()) const {
         constexpr int width = sizeof(V) / sizeof(T);
         if (unsigned(row) >= unsigned(Rows) || column < 0 || column + width > Columns) [[unlikely]]
-            fail_index(name_, row, column, Rows, Columns, width, site);
+            return {static_cast<V*>(fail_index(name_, row, column, Rows, Columns, width, site)), {sizeof(T), site}};
         T* const element = base_ + row * Pitch + column;
         if (reinterpret_cast<std::uintptr_t>(element) % sizeof(V)) [[unlikely]]
             fail_alignment(name_, row, column, sizeof(V), site);
@@ -144,7 +147,7 @@ class SharedMatrix {
 
     Ref<T, SharedAccess> operator()(int row, int column, SourceSite site = SourceSite::here()) const {
         if (unsigned(row) >= unsigned(rows_) || unsigned(column) >= unsigned(columns_)) [[unlikely]]
-            fail_index(name_, row, column, rows_, columns_, 1, site);
+            return {static_cast<T*>(fail_index(name_, row, column, rows_, columns_, 1, site)), {sizeof(T), site}};
         return {base_ + std::ptrdiff_t(row) * columns_ + column, {sizeof(T), site}};
     }
 
@@ -152,7 +155,7 @@ class SharedMatrix {
     Ref<V, SharedAccess> vec(int row, int column, SourceSite site = SourceSite::here()) const {
         constexpr int width = sizeof(V) / sizeof(T);
         if (unsigned(row) >= unsigned(rows_) || column < 0 || column + width > columns_) [[unlikely]]
-            fail_index(name_, row, column, rows_, columns_, width, site);
+            return {static_cast<V*>(fail_index(name_, row, column, rows_, columns_, width, site)), {sizeof(T), site}};
         T* const element = base_ + std::ptrdiff_t(row) * columns_ + column;
         if (reinterpret_cast<std::uintptr_t>(element) % sizeof(V)) [[unlikely]]
             fail_alignment(name_, row, column, sizeof(V), site);
@@ -200,20 +203,19 @@ class GlobalTensor {
     std::int64_t extent(int dimension) const { return extents_[dimension]; }
 
     Ref<T, GlobalAccess> operator()(std::int64_t i, SourceSite site = SourceSite::here()) const requires(Rank == 1) {
-        return {data_ + offset(0, i, 1, site), {tensor_, site}};
+        return {element(1, site, i), {tensor_, site}};
     }
     Ref<T, GlobalAccess> operator()(std::int64_t i, std::int64_t j, SourceSite site = SourceSite::here()) const
         requires(Rank == 2) {
-        return {data_ + offset(0, i, 1, site) + offset(1, j, 1, site), {tensor_, site}};
+        return {element(1, site, i, j), {tensor_, site}};
     }
     Ref<T, GlobalAccess> operator()(std::int64_t i, std::int64_t j, std::int64_t k,
                                     SourceSite site = SourceSite::here()) const requires(Rank == 3) {
-        return {data_ + offset(0, i, 1, site) + offset(1, j, 1, site) + offset(2, k, 1, site), {tensor_, site}};
+        return {element(1, site, i, j, k), {tensor_, site}};
     }
     Ref<T, GlobalAccess> operator()(std::int64_t i, std::int64_t j, std::int64_t k, std::int64_t l,
                                     SourceSite site = SourceSite::here()) const requires(Rank == 4) {
-        return {data_ + offset(0, i, 1, site) + offset(1, j, 1, site) + offset(2, k, 1, site) + offset(3, l, 1, site),
-                {tensor_, site}};
+        return {element(1, site, i, j, k, l), {tensor_, site}};
     }
 
     /// `sizeof(V) / sizeof(T)` neighbours along the last dimension, from `column` on; that dimension must be
@@ -222,25 +224,43 @@ class GlobalTensor {
     auto vec(std::int64_t row, std::int64_t column, SourceSite site = SourceSite::here()) const requires(Rank == 2) {
         constexpr int width = sizeof(V) / sizeof(T);
         using Vector = std::conditional_t<std::is_const_v<T>, const V, V>;
-        T* const element = data_ + offset(0, row, 1, site) + offset(1, column, width, site);
-        if (reinterpret_cast<std::uintptr_t>(element) % sizeof(V) || strides_[1] != 1) [[unlikely]]
+        T* const first = element(width, site, row, column);
+        if (reinterpret_cast<std::uintptr_t>(first) % sizeof(V) || strides_[1] != 1) [[unlikely]]
             fail_alignment(tensor_name(tensor_), int(row), int(column), sizeof(V), site);
-        return Ref<Vector, GlobalAccess>{reinterpret_cast<Vector*>(element), {tensor_, site}};
+        return Ref<Vector, GlobalAccess>{reinterpret_cast<Vector*>(first), {tensor_, site}};
     }
 
     /// The tensor that is left when the first indices are fixed: `K.slice(batch, head)` is a matrix.
     GlobalTensor<T, Rank - 1> slice(std::int64_t i, SourceSite site = SourceSite::here()) const requires(Rank > 1) {
-        return {data_ + offset(0, i, 1, site), extents_ + 1, strides_ + 1, tensor_};
+        return {data_ + offset(0, i, site), extents_ + 1, strides_ + 1, tensor_};
     }
     GlobalTensor<T, Rank - 2> slice(std::int64_t i, std::int64_t j, SourceSite site = SourceSite::here()) const
         requires(Rank > 2) {
-        return {data_ + offset(0, i, 1, site) + offset(1, j, 1, site), extents_ + 2, strides_ + 2, tensor_};
+        return {data_ + offset(0, i, site) + offset(1, j, site), extents_ + 2, strides_ + 2, tensor_};
     }
 
   private:
-    std::int64_t offset(int dimension, std::int64_t index, int width, SourceSite site) const {
-        if (index < 0 || index + width > extents_[dimension]) [[unlikely]]
-            fail_index(tensor_, dimension, index, extents_[dimension], width, site);
+    /// The element at these indices, the first ones of the tensor's; along the last dimension `width` are asked for.
+    template <class... Index>
+    T* element(int width, SourceSite site, Index... index) const {
+        T* place = data_;
+        int dimension = 0;
+        const auto step = [&](std::int64_t i) {
+            const int d = dimension++, neighbours = d + 1 == Rank ? width : 1;
+            const bool inside = i >= 0 && i + neighbours <= extents_[d];
+            if (!inside) [[unlikely]]
+                place = static_cast<T*>(fail_index(tensor_, d, i, extents_[d], neighbours, site));
+            else
+                place += i * strides_[d];
+            return inside;
+        };
+        static_cast<void>((step(index) && ...));
+        return place;
+    }
+
+    std::int64_t offset(int dimension, std::int64_t index, SourceSite site) const {
+        if (index < 0 || index >= extents_[dimension]) [[unlikely]]
+            fail_slice(tensor_, dimension, index, extents_[dimension], site);
         return index * strides_[dimension];
     }
 

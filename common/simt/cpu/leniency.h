@@ -1,0 +1,32 @@
+#pragma once
+
+#include <atomic>
+
+namespace simt {
+inline namespace cpu {
+
+/// While one is alive, the CPU machine lets pass what a GPU lets pass, so that one sees which numbers come out of a
+/// wrong kernel. Of the whole program, like the imitated device; change it between launches only.
+///
+///   race                 ignored; the order in which the machine runs threads decides, the same on every run
+///   uninitialised read   gives the poison that fills shared memory: NaN, or -1 as an integer
+///   out of bounds        a read gives the same poison, a write goes nowhere
+///
+/// All else is diagnosed as ever, since the kernel cannot go on: diverged barriers and collectives, deadlock, a
+/// misaligned vector (which a GPU refuses too), and more shared memory than the launch asked for.
+class ScopedLeniency {
+  public:
+    ScopedLeniency() { ++alive_; }
+    ~ScopedLeniency() { --alive_; }
+    ScopedLeniency(const ScopedLeniency&) = delete;
+    ScopedLeniency& operator=(const ScopedLeniency&) = delete;
+
+    /// Asked only once something is wrong, so that leniency costs right kernels nothing.
+    static bool active() { return alive_ > 0; }
+
+  private:
+    static inline std::atomic<int> alive_ = 0;
+};
+
+}  // namespace cpu
+}  // namespace simt
