@@ -2,6 +2,7 @@
 
 #include "common/attention/allocate.h"
 #include "common/attention/check.h"
+#include "common/attention/check_written.h"
 #include "common/attention/machine.h"
 #include "common/attention/registration.h"
 
@@ -23,6 +24,7 @@ AttentionResult online_attention(const torch::Tensor& q, const torch::Tensor& k,
                            .lse = allocate(q.sizes().slice(0, 3), q.options().dtype(torch::kFloat32))};
     run_on(q.device(), cpu::launch_online_attention, cuda::launch_online_attention,
            attention_arguments(q, k, v, result.out, result.lse, options));
+    check_written("online_attention", result);
     return result;
 }
 

@@ -4,6 +4,7 @@
 
 #include "common/attention/allocate.h"
 #include "common/attention/check.h"
+#include "common/attention/check_written.h"
 #include "common/attention/machine.h"
 #include "common/attention/registration.h"
 #include "phase0_softmax/softmax_arguments.h"
@@ -40,25 +41,26 @@ SoftmaxArguments softmax_arguments(const torch::Tensor& x, const torch::Tensor& 
     return {.x = tensor_argument("x", x), .y = tensor_argument("y", y)};
 }
 
-torch::Tensor softmax(const torch::Tensor& x, Launch on_cpu, Launch on_cuda) {
+torch::Tensor softmax(const char* entry, const torch::Tensor& x, Launch on_cpu, Launch on_cuda) {
     check_softmax(x);
     torch::Tensor y = allocate(x.sizes(), x.options());
     run_on(x.device(), on_cpu, on_cuda, softmax_arguments(x, y));
+    check_written(entry, "y", y);
     return y;
 }
 
 }  // namespace
 
 torch::Tensor safe_softmax(const torch::Tensor& x) {
-    return softmax(x, cpu::launch_safe_softmax, cuda::launch_safe_softmax);
+    return softmax("safe_softmax", x, cpu::launch_safe_softmax, cuda::launch_safe_softmax);
 }
 
 torch::Tensor online_softmax(const torch::Tensor& x) {
-    return softmax(x, cpu::launch_online_softmax, cuda::launch_online_softmax);
+    return softmax("online_softmax", x, cpu::launch_online_softmax, cuda::launch_online_softmax);
 }
 
 torch::Tensor block_softmax(const torch::Tensor& x) {
-    return softmax(x, cpu::launch_block_softmax, cuda::launch_block_softmax);
+    return softmax("block_softmax", x, cpu::launch_block_softmax, cuda::launch_block_softmax);
 }
 
 GlobalBytes safe_softmax_bytes(const torch::Tensor& x) {

@@ -5,6 +5,7 @@
 
 #include "common/attention/allocate.h"
 #include "common/attention/check.h"
+#include "common/attention/check_written.h"
 #include "common/attention/machine.h"
 #include "common/attention/registration.h"
 #include "phase1_naive/launches.h"
@@ -65,6 +66,7 @@ AttentionResult blocked_attention(const char* name, Scheme scheme, void (*on_cpu
 
     AttentionResult result = allocate_result(q);
     run_on(q.device(), on_cpu, on_cuda, blocked_arguments(q, k, v, result, options, block_rows));
+    check_written(name, result);
     return result;
 }
 
@@ -78,6 +80,7 @@ AttentionResult standard_attention(const torch::Tensor& q, const torch::Tensor& 
     run_on(q.device(), cpu::launch_standard_attention, cuda::launch_standard_attention,
            StandardArguments{attention_arguments(q, k, v, result.out, result.lse, options), tensor_argument("S", s),
                              tensor_argument("P", p)});
+    check_written("standard_attention", result);
     return result;
 }
 

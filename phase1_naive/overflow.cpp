@@ -8,6 +8,7 @@
 
 #include "common/attention/allocate.h"
 #include "common/attention/check.h"
+#include "common/attention/check_written.h"
 #include "common/attention/machine.h"
 #include "phase1_naive/launches.h"
 
@@ -68,6 +69,7 @@ OverflowRun launch(const OverflowQuestion& question, int64_t key_length) {
         run_on(question.device, cpu::launch_q_blocked, cuda::launch_q_blocked, arguments);
     else
         run_on(question.device, cpu::launch_qv_blocked, cuda::launch_qv_blocked, arguments);
+    check_written(shape.scheme == Scheme::q_blocked ? "q_blocked_attention" : "qv_blocked_attention", run.result);
     return run;
 }
 

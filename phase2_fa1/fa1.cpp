@@ -2,6 +2,7 @@
 
 #include "common/attention/allocate.h"
 #include "common/attention/check.h"
+#include "common/attention/check_written.h"
 #include "common/attention/machine.h"
 #include "common/attention/registration.h"
 #include "phase2_fa1/fa1_arguments.h"
@@ -43,6 +44,7 @@ AttentionResult fa1_forward(const torch::Tensor& q, const torch::Tensor& k, cons
            Fa1Arguments{attention_arguments(q, k, v, result.out, result.lse, options),
                         tensor_argument(out_is_float32 ? "O" : "O (float32)", running_out), tensor_argument("l", l),
                         tensor_argument("m", m), tiles});
+    check_written("fa1_forward", result);
     return result;
 }
 

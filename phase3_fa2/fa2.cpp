@@ -2,6 +2,7 @@
 
 #include "common/attention/allocate.h"
 #include "common/attention/check.h"
+#include "common/attention/check_written.h"
 #include "common/attention/machine.h"
 #include "common/attention/registration.h"
 
@@ -26,6 +27,7 @@ AttentionResult fa2_forward(const torch::Tensor& q, const torch::Tensor& k, cons
                            .lse = allocate(q.sizes().slice(0, 3), q.options().dtype(torch::kFloat32))};
     run_on(q.device(), cpu::launch_fa2_forward, cuda::launch_fa2_forward,
            attention_arguments(q, k, v, result.out, result.lse, options));
+    check_written("fa2_forward", result);
     return result;
 }
 

@@ -4,6 +4,7 @@
 
 #include "common/attention/allocate.h"
 #include "common/attention/check.h"
+#include "common/attention/check_written.h"
 #include "common/attention/machine.h"
 #include "common/attention/registration.h"
 
@@ -35,6 +36,7 @@ AttentionResult causal_forward(const torch::Tensor& q, const torch::Tensor& k, c
                            .lse = allocate(q.sizes().slice(0, 3), q.options().dtype(torch::kFloat32))};
     run_on(q.device(), cpu::launch_causal_forward, cuda::launch_causal_forward,
            attention_arguments(q, k, v, result.out, result.lse, options));
+    check_written("causal_forward", result);
     return result;
 }
 

@@ -7,6 +7,7 @@
 
 #include "common/attention/allocate.h"
 #include "common/attention/check.h"
+#include "common/attention/check_written.h"
 #include "common/attention/machine.h"
 #include "common/attention/registration.h"
 #include "phase5_decoding/decode_arguments.h"
@@ -127,6 +128,7 @@ AttentionResult flash_decode(const torch::Tensor& q, const torch::Tensor& k, con
     }
     if (arguments.splits == 1) {
         run_on(q.device(), cpu::launch_decode_split, cuda::launch_decode_split, arguments);
+        check_written("flash_decode", result);
         return result;
     }
     out_parts = allocate({arguments.splits, arguments.rows(), q.size(3)}, in_float32);
@@ -139,6 +141,7 @@ AttentionResult flash_decode(const torch::Tensor& q, const torch::Tensor& k, con
                             .lse_parts = arguments.lse_parts,
                             .out = arguments.out,
                             .lse = arguments.lse});
+    check_written("flash_decode", result);
     return result;
 }
 
@@ -191,6 +194,7 @@ AttentionResult merge_partials(const torch::Tensor& out_parts, const torch::Tens
                             .lse_parts = tensor_argument("LSE_part", lse_rows),
                             .out = tensor_argument("O", result.out.view({-1, head_dim})),
                             .lse = tensor_argument("LSE", result.lse.view({-1}))});
+    check_written("merge_partials", result);
     return result;
 }
 

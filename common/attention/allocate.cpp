@@ -3,6 +3,8 @@
 #include <atomic>
 #include <limits>
 
+#include "common/simt/cpu/global_memory.h"
+
 namespace ladder {
 namespace {
 std::atomic<int> poison_scopes{0};
@@ -11,7 +13,12 @@ std::atomic<int> poison_scopes{0};
 torch::Tensor allocate(torch::IntArrayRef sizes, const torch::TensorOptions& options) {
     torch::Tensor memory = at::empty(sizes, options);
     if (poison_scopes > 0) memory.fill_(std::numeric_limits<double>::quiet_NaN());
-    return memory;
+    if (!memory.is_cpu()) return memory;
+    std::shared_ptr<void> unwritten =
+        simt::expect_kernels_to_write(memory.data_ptr(), memory.nbytes(), std::size_t(memory.element_size()));
+    // The same memory, with a deleter that tells the machine first: what PyTorch makes of it next is not our concern.
+    return at::from_blob(
+        memory.data_ptr(), sizes, [memory, unwritten](void*) mutable { unwritten.reset(); }, memory.options());
 }
 
 PoisonOutputs::PoisonOutputs() { ++poison_scopes; }

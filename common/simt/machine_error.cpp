@@ -31,20 +31,34 @@ std::string_view name_of(Fault fault) {
             return "invalid warp collective";
         case Fault::deadlock:
             return "deadlock";
+        case Fault::global_race:
+            return "race in global memory";
+        case Fault::unwritten_read:
+            return "read of global memory that no kernel has written";
+        case Fault::partial_write:
+            return "result written in part";
         case Fault::arena_overflow:
             return "shared memory overflow";
     }
     return "unknown fault";
 }
 
+std::string text_of(const std::array<unsigned, 3>& block) {
+    return "block (" + std::to_string(block[0]) + ", " + std::to_string(block[1]) + ", " + std::to_string(block[2]) +
+           ")";
+}
+
 namespace {
 
 std::string describe(const MachineError::Report& r) {
     std::string text(name_of(r.fault));
-    text += " in " + r.kernel + ", block (" + std::to_string(r.block[0]) + ", " + std::to_string(r.block[1]) + ", " +
-            std::to_string(r.block[2]) + ")\n  " + r.what;
+    text += " in " + r.kernel;
+    if (r.fault != Fault::partial_write) text += ", " + text_of(r.block);
+    text += "\n  " + r.what;
     for (const Witness& w : {r.first, r.second})
-        if (w.thread >= 0) text += "\n  thread " + std::to_string(w.thread) + " at " + w.site.text();
+        if (w.thread >= 0)
+            text += "\n  thread " + std::to_string(w.thread) + (w.block ? " of " + text_of(*w.block) : "") + " at " +
+                    w.site.text();
     if (!r.advice.empty()) text += "\n  " + r.advice;
     return text;
 }

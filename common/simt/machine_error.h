@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -20,6 +21,9 @@ enum class Fault {
     collective_divergence,  ///< the lanes of a mask do not all reach the same warp collective
     invalid_collective,     ///< a mask without the caller, or a shuffle that reads a lane outside the mask
     deadlock,               ///< no thread can go on
+    global_race,            ///< two threads touch one element of global memory, one writes, and nothing orders them
+    unwritten_read,         ///< an output or workspace read before any kernel wrote it
+    partial_write,          ///< an element of a result that no kernel wrote
     arena_overflow,         ///< the kernel carves more shared memory than its launch asked for
 };
 
@@ -29,7 +33,11 @@ std::string_view name_of(Fault);
 struct Witness {
     int thread = -1;  ///< Linear index in the block; -1 where no thread is to be named.
     SourceSite site;
+    std::optional<std::array<unsigned, 3>> block{};  ///< Where two blocks are involved.
 };
+
+/// "block (1, 0, 0)"
+std::string text_of(const std::array<unsigned, 3>& block);
 
 /// A diagnosed mistake in a kernel: what happened, to which kernel and block, and the threads and source lines
 /// involved.
@@ -38,10 +46,10 @@ class MachineError : public std::runtime_error {
     struct Report {
         Fault fault{};
         std::string kernel{};
-        std::array<unsigned, 3> block{};
-        Witness first{};     ///< the thread that was running when the fault was found
-        Witness second{};    ///< the other party, if there is one
-        std::string what{};  ///< the finding in a sentence or two
+        std::array<unsigned, 3> block{};  ///< (means nothing for partial_write)
+        Witness first{};                  ///< the thread that was running when the fault was found
+        Witness second{};                 ///< the other party, if there is one
+        std::string what{};               ///< the finding in a sentence or two
         std::string advice{};
     };
 

@@ -104,6 +104,8 @@ void Block::run(const Launch& launch, uint3 index) {
     gridDim = launch.grid;
     blockIdx = index;
     shared.start_block(launch.shared_bytes);
+    global.start_block(launch.global,
+                       index.x + std::uint64_t{launch.grid.x} * (index.y + std::uint64_t{launch.grid.y} * index.z));
     traffic.start_block(launch.trace, threads);
 
     current_thread_ = 0;
@@ -111,6 +113,7 @@ void Block::run(const Launch& launch, uint3 index) {
     context::jump_fcontext(contexts_[0], reinterpret_cast<void*>(kHome));
 
     traffic.end_block();
+    global.end_block();
     current_ = nullptr;
     if (failure_) {
         failure_->kernel = launch.kernel;
@@ -197,6 +200,7 @@ void Block::release_barrier() {
     }
     at_barrier_ = 0;
     shared.open_block_interval();
+    global.open_block_interval();
     traffic.block_barrier();
     traffic.warp_meets(current_thread_ / 32);  // the other warps waited, and met when they began to
 }

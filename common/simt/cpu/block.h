@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/simt/cpu/cuda_names.h"
+#include "common/simt/cpu/global_shadow.h"
 #include "common/simt/cpu/shared_memory.h"
 #include "common/simt/cpu/traffic.h"
 #include "common/simt/machine_error.h"
@@ -53,6 +54,7 @@ class Block {
         dim3 grid, block;
         std::size_t shared_bytes;
         bool trace;  ///< group accesses into warp requests, to count sectors and shared-memory wavefronts
+        GlobalLaunchShadow& global;
         void (*body)(const void*);
         const void* arguments;
     };
@@ -79,6 +81,10 @@ class Block {
         shared.write(offset, bytes, element_bytes, current_thread_, warp().interval, site);
         traffic.shared(true, offset, bytes, current_thread_, site);
     }
+    void access_global(bool write, int tensor, const void* p, std::size_t bytes, SourceSite site) {
+        global.access(write, tensor, p, bytes, current_thread_, warp().interval, site);
+        traffic.global(write, tensor, p, bytes, current_thread_, site);
+    }
 
     /// Ends the whole block with a diagnosis. Never returns to the kernel: its threads are abandoned where they stand,
     /// which is safe because kernels own nothing that needs destruction.
@@ -87,6 +93,7 @@ class Block {
     [[noreturn, gnu::cold, gnu::noinline]] void report_bad_width(Collective kind, int width, SourceSite site);
 
     SharedMemory shared;
+    GlobalShadow global;
     Traffic traffic;
 
   private:

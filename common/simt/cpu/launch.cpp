@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -125,8 +126,9 @@ cudaError_t run_grid(KernelKey kernel, const cudaLaunchConfig_t& config, void (*
         return cudaErrorInvalidConfiguration;
     if (config.dynamicSmemBytes > std::size_t(shared_limit(kernel, device))) return cudaErrorInvalidValue;
 
-    const Block::Launch launch{name, config.gridDim, config.blockDim, config.dynamicSmemBytes, LaunchLog::listening(),
-                               body, arguments};
+    GlobalLaunchShadow global(config.gridDim);
+    const Block::Launch launch{name,   config.gridDim, config.blockDim, config.dynamicSmemBytes, LaunchLog::listening(),
+                               global, body,           arguments};
     BlockQueue queue(config.gridDim);
     std::mutex results_mutex;
     Counters counters;
@@ -139,7 +141,10 @@ cudaError_t run_grid(KernelKey kernel, const cudaLaunchConfig_t& config, void (*
         try {
             std::unique_ptr<Block> block = pool().take();
             try {
-                for (uint3 index; queue.next(number, index);) block->run(launch, index);
+                for (uint3 index; queue.next(number, index);) {
+                    block->run(launch, index);
+                    if (global.has_conflict()) queue.stop();  // what comes first is known, or about to be handed in
+                }
             } catch (...) {
                 queue.stop();
                 error = std::current_exception();
@@ -162,6 +167,10 @@ cudaError_t run_grid(KernelKey kernel, const cudaLaunchConfig_t& config, void (*
         const std::size_t workers = std::min<std::size_t>(cpu_workers(), config.gridDim.volume());
         for (std::size_t i = 1; i < workers; ++i) helpers.emplace_back(work);
         work();
+    }
+    if (std::optional<MachineError::Report> race = global.conflict(failed_block)) {
+        race->kernel = name;
+        throw MachineError(*std::move(race));
     }
     if (failure) std::rethrow_exception(failure);
     std::ranges::sort(counters.tensors, {}, &TensorTraffic::tensor);  // whichever worker finished first

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -79,8 +80,7 @@ struct GlobalAccess {
     void note_read(const void* p, std::size_t bytes) const { note(false, p, bytes); }
     void note_write(const void* p, std::size_t bytes) const { note(true, p, bytes); }
     void note(bool write, const void* p, std::size_t bytes) const {
-        Block& block = Block::current();
-        block.traffic.global(write, tensor, p, bytes, block.thread(), site);
+        Block::current().access_global(write, tensor, p, bytes, site);
     }
 };
 
@@ -193,11 +193,12 @@ class GlobalTensor {
   public:
     GlobalTensor() = default;
     GlobalTensor(T* data, const std::int64_t* extents, const std::int64_t* strides, int tensor)
-        : data_(data), tensor_(tensor) {
-        for (int i = 0; i < Rank; ++i) {
-            extents_[i] = extents[i];
-            strides_[i] = strides[i];
-        }
+        : GlobalTensor(Slice(), data, extents, strides, tensor) {
+        GlobalView view{
+            .tensor = tensor, .base = reinterpret_cast<std::uintptr_t>(data), .element_bytes = sizeof(T), .rank = Rank};
+        std::copy_n(extents, Rank, view.extents.begin());
+        std::copy_n(strides, Rank, view.strides.begin());
+        note_view(view, !std::is_const_v<T>, alignof(T));
     }
 
     std::int64_t extent(int dimension) const { return extents_[dimension]; }
@@ -232,14 +233,25 @@ class GlobalTensor {
 
     /// The tensor that is left when the first indices are fixed: `K.slice(batch, head)` is a matrix.
     GlobalTensor<T, Rank - 1> slice(std::int64_t i, SourceSite site = SourceSite::here()) const requires(Rank > 1) {
-        return {data_ + offset(0, i, site), extents_ + 1, strides_ + 1, tensor_};
+        return {{}, data_ + offset(0, i, site), extents_ + 1, strides_ + 1, tensor_};
     }
     GlobalTensor<T, Rank - 2> slice(std::int64_t i, std::int64_t j, SourceSite site = SourceSite::here()) const
         requires(Rank > 2) {
-        return {data_ + offset(0, i, site) + offset(1, j, site), extents_ + 2, strides_ + 2, tensor_};
+        return {{}, data_ + offset(0, i, site) + offset(1, j, site), extents_ + 2, strides_ + 2, tensor_};
     }
 
   private:
+    template <class, int>
+    friend class GlobalTensor;
+    struct Slice {};  // of a tensor that the machine knows
+    GlobalTensor(Slice, T* data, const std::int64_t* extents, const std::int64_t* strides, int tensor)
+        : data_(data), tensor_(tensor) {
+        for (int i = 0; i < Rank; ++i) {
+            extents_[i] = extents[i];
+            strides_[i] = strides[i];
+        }
+    }
+
     /// The element at these indices, the first ones of the tensor's; along the last dimension `width` are asked for.
     template <class... Index>
     T* element(int width, SourceSite site, Index... index) const {

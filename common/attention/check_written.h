@@ -1,0 +1,17 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include "common/attention/options.h"
+
+namespace ladder {
+
+/// Throws simt::MachineError (partial_write) unless kernels have written every element of `result`, which allocate()
+/// gave: says how many are missing, which is the first and the last of them, and what they have in common. Call it
+/// before an entry returns. Only the CPU machine knows; on a GPU nothing happens.
+void check_written(const char* entry, const char* name, const torch::Tensor& result);
+
+/// The same for O and LSE.
+void check_written(const char* entry, const AttentionResult& result);
+
+}  // namespace ladder

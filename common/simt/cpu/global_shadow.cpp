@@ -1,0 +1,297 @@
+#include "common/simt/cpu/global_shadow.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <tuple>
+
+#include "common/simt/cpu/block.h"
+
+namespace simt {
+inline namespace cpu {
+namespace {
+
+std::uint64_t next_launch_number() {
+    static std::atomic<std::uint64_t> numbers{0};
+    return ++numbers;
+}
+
+}  // namespace
+
+// --- A launch -------------------------------------------------------------------------------------------------------
+
+GlobalLaunchShadow::GlobalLaunchShadow(dim3 grid)
+    : grid_(grid), number_(next_launch_number()), regions_(global_regions()) {}
+
+GlobalLaunchShadow::~GlobalLaunchShadow() {
+    for (const auto& [key, page] : pages_) {
+        if (!page->region->written) continue;
+        for (std::size_t i = 0; i < kPageCells; ++i)
+            if (page->cells[i].writer.known())
+                page->region->written[page->first_cell + i].store(true, std::memory_order_relaxed);
+    }
+}
+
+void GlobalLaunchShadow::hand_in(std::uint64_t block, const std::vector<Touch>& touched) {
+    const std::scoped_lock lock(mutex_);
+    Page* page = nullptr;
+    for (const Touch& touch : touched) {
+        if (!page || page->region != touch.region || touch.cell - page->first_cell >= kPageCells)
+            page = &page_of(*touch.region, touch.cell);
+        Cell& cell = page->cells[touch.cell - page->first_cell];
+        if (touch.read.thread >= 0) {
+            const Party reader = party(block, touch.read);
+            meet(reader, false, cell.writer, true, touch);
+            keep_lowest_readers(cell, reader);
+        }
+        if (touch.write.thread >= 0) {
+            const Party writer = party(block, touch.write);
+            meet(writer, true, cell.writer, true, touch);
+            meet(writer, true, cell.reader, false, touch);
+            meet(writer, true, cell.other_reader, false, touch);
+            if (!cell.writer.known() || writer.block_after < cell.writer.block_after) cell.writer = writer;
+        }
+    }
+}
+
+GlobalLaunchShadow::Page& GlobalLaunchShadow::page_of(const GlobalRegion& region, std::size_t cell) {
+    const std::size_t first = cell / kPageCells * kPageCells;
+    std::unique_ptr<Page>& page = pages_[region.address_of(first)];
+    if (!page) page = std::make_unique<Page>(Page{.region = &region, .first_cell = first});
+    return *page;
+}
+
+GlobalLaunchShadow::Party GlobalLaunchShadow::party(std::uint64_t block, const GlobalAccessRecord& access) {
+    const Instruction instruction{access.site, access.tensor};
+    if (recent_instruction_ >= instructions_.size() || instructions_[recent_instruction_] != instruction) {
+        const auto known = std::ranges::find(instructions_, instruction);
+        recent_instruction_ = std::size_t(known - instructions_.begin());
+        if (known == instructions_.end()) instructions_.push_back(instruction);
+        if (instructions_.size() > UINT16_MAX) throw std::length_error("a kernel with more than 65535 source lines");
+    }
+    return {.block_after = block + 1, .thread = std::uint64_t(access.thread), .instruction = recent_instruction_};
+}
+
+void GlobalLaunchShadow::keep_lowest_readers(Cell& cell, Party reader) {
+    if (!cell.reader.known() || reader.block_after < cell.reader.block_after) std::swap(reader, cell.reader);
+    if (reader.known() && (!cell.other_reader.known() || reader.block_after < cell.other_reader.block_after))
+        cell.other_reader = reader;
+}
+
+void GlobalLaunchShadow::meet(Party newcomer, bool newcomer_writes, Party other, bool other_writes,
+                              const Touch& where) {
+    if (!other.known() || other.block_after == newcomer.block_after) return;
+    const bool newcomer_is_later = newcomer.block_after > other.block_after;
+    const bool later_writes = newcomer_is_later ? newcomer_writes : other_writes;
+    const Conflict conflict{.later = newcomer_is_later ? newcomer : other,
+                            .earlier = newcomer_is_later ? other : newcomer,
+                            .region = where.region,
+                            .cell = where.cell,
+                            .kind = newcomer_writes && other_writes ? Kind::both_write
+                                    : later_writes                  ? Kind::later_writes
+                                                                    : Kind::later_reads};
+    if (!first_conflict_ || conflict.comes_before(*first_conflict_)) first_conflict_ = conflict;
+    has_conflict_ = true;
+}
+
+bool GlobalLaunchShadow::Conflict::comes_before(const Conflict& other) const {
+    const auto order = [](const Conflict& c) {
+        return std::tuple(std::uint64_t{c.later.block_after}, std::uint64_t{c.earlier.block_after}, c.region->number,
+                          c.cell, c.kind);
+    };
+    return order(*this) < order(other);
+}
+
+std::array<unsigned, 3> GlobalLaunchShadow::index_of(std::uint64_t block) const {
+    return {unsigned(block % grid_.x), unsigned(block / grid_.x % grid_.y), unsigned(block / grid_.x / grid_.y)};
+}
+
+std::optional<MachineError::Report> GlobalLaunchShadow::conflict(std::uint64_t last_block) const {
+    if (!first_conflict_ || first_conflict_->later.block_after - 1 > last_block) return std::nullopt;
+    const Conflict& c = *first_conflict_;
+    const std::uintptr_t address = c.region->address_of(c.cell);
+    const auto witness = [&](Party party) {
+        return Witness{.thread = int(party.thread),
+                       .site = instructions_[party.instruction].site,
+                       .block = index_of(party.block_after - 1)};
+    };
+    const auto name = [&](Party party) {
+        return global_element_name(instructions_[party.instruction].tensor, address);
+    };
+    const Witness later = witness(c.later), earlier = witness(c.earlier);
+    const std::string element = name(c.later), alias = name(c.earlier);
+    return MachineError::Report{
+        .fault = Fault::global_race,
+        .block = *later.block,
+        .first = later,
+        .second = earlier,
+        .what = text_of(*later.block) + (c.kind == Kind::later_reads ? " reads " : " writes ") + element + ", which " +
+                text_of(*earlier.block) + (c.kind == Kind::later_writes ? " reads" : " writes") +
+                (alias == element ? "" : " as " + alias) + " in the same launch",
+        .advice =
+            "the blocks of a launch run at the same time and in any order: let one block own each element that is "
+            "written, or do the second step in a launch of its own"};
+}
+
+// --- A block --------------------------------------------------------------------------------------------------------
+
+void GlobalShadow::start_block(GlobalLaunchShadow& launch, std::uint64_t block) {
+    if (launch.number() != launch_number_) {
+        launch_number_ = launch.number();
+        known_ = {};
+    }
+    launch_ = &launch;
+    block_ = block;
+    if (block_interval_ > UINT32_MAX / 2) {
+        chunks_.clear();
+        block_interval_ = 0;
+    }
+    first_interval_ = ++block_interval_;
+}
+
+void GlobalShadow::end_block() {
+    if (used_chunks_ == 0) return;
+    touched_.clear();
+    for (std::size_t n = 0; n < used_chunks_; ++n) {
+        const Chunk& chunk = chunks_[n];
+        for (std::size_t i = 0; i < kChunkCells; ++i) {
+            const Cell& c = chunk.cells[i];
+            GlobalLaunchShadow::Touch touch{.region = chunk.region, .cell = chunk.first_cell + i};
+            if (c.write_interval >= first_interval_) touch.write = {c.writer, c.write_tensor, c.write_site};
+            if (c.read_interval >= first_interval_) touch.read = {c.reader, c.read_tensor, c.read_site};
+            if (touch.write.thread >= 0 || touch.read.thread >= 0) touched_.push_back(touch);
+        }
+        chunk_numbers_.erase(chunk.region->address_of(chunk.first_cell));
+    }
+    used_chunks_ = 0;
+    recent_key_ = 0;
+    launch_->hand_in(block_, touched_);
+}
+
+void GlobalShadow::look_up(int tensor, std::uintptr_t address) {
+    const GlobalRegions& regions = launch_->regions();
+    const auto after = std::ranges::upper_bound(regions, address, {}, [](const auto& r) { return r->begin; });
+    std::uintptr_t begin = 0;
+    const std::uintptr_t end = after == regions.end() ? UINTPTR_MAX : (*after)->begin;
+    if (after != regions.begin()) {
+        const GlobalRegion& before = **std::prev(after);
+        if (address < before.end) {
+            known_[tensor] = {before.begin, before.end - before.begin, &before};
+            return;
+        }
+        begin = before.end;
+    }
+    known_[tensor] = {begin, end - begin, nullptr};
+}
+
+GlobalShadow::Chunk& GlobalShadow::chunk_of(const GlobalRegion& region, std::size_t cell) {
+    const std::size_t first = cell / kChunkCells * kChunkCells;
+    const std::uintptr_t key = region.address_of(first);
+    if (key != recent_key_) {
+        const auto [known, is_new] = chunk_numbers_.try_emplace(key, std::uint32_t(used_chunks_));
+        if (is_new) {
+            if (used_chunks_ == chunks_.size()) chunks_.emplace_back();
+            Chunk& chunk = chunks_[used_chunks_++];
+            chunk.region = &region;
+            chunk.first_cell = first;
+        }
+        recent_key_ = key;
+        recent_chunk_ = known->second;
+    }
+    return chunks_[recent_chunk_];
+}
+
+void GlobalShadow::touch(bool write, const GlobalRegion& region, std::uintptr_t address, std::size_t bytes,
+                         const GlobalAccessRecord& access, std::uint32_t warp_interval) {
+    const std::size_t last = region.cell_of(std::min(address + bytes, region.end) - 1);
+    for (std::size_t cell = region.cell_of(address); cell <= last; ++cell) {
+        Cell& c = chunk_of(region, cell).cells[cell % kChunkCells];
+        if (write) {
+            write_cell(c, region.address_of(cell), access, warp_interval);
+            continue;
+        }
+        read_cell(c, region.address_of(cell), access, warp_interval);
+        if (region.written && !written_here(c) && !region.written[cell].load(std::memory_order_relaxed)) [[unlikely]]
+            unwritten(region.address_of(cell), access);
+    }
+}
+
+void GlobalShadow::read_cell(Cell& c, std::uintptr_t address, const GlobalAccessRecord& access,
+                             std::uint32_t warp_interval) {
+    const int thread = access.thread;
+    if (c.write_interval == block_interval_ && c.writer != thread &&
+        !(same_warp(c.writer, thread) && c.write_warp_interval < warp_interval)) [[unlikely]]
+        race("reads", address, access, "wrote", {c.writer, c.write_tensor, c.write_site});
+
+    const bool starts_afresh =
+        c.read_interval != block_interval_ ||
+        (c.readers != Readers::several_warps && same_warp(c.reader, thread) && c.read_warp_interval < warp_interval);
+    if (starts_afresh) {
+        c.readers = Readers::one_thread;
+    } else if (!same_warp(c.reader, thread) || (c.reader != thread && c.readers != Readers::several_warps)) {
+        c.readers = same_warp(c.reader, thread) ? Readers::one_warp : Readers::several_warps;
+        c.other_reader = c.reader;
+        c.other_read_site = c.read_site;
+    }
+    c.read_interval = block_interval_;
+    c.read_warp_interval = warp_interval;
+    c.reader = std::uint16_t(thread);
+    c.read_tensor = std::uint8_t(access.tensor);
+    c.read_site = access.site;
+}
+
+void GlobalShadow::write_cell(Cell& c, std::uintptr_t address, const GlobalAccessRecord& access,
+                              std::uint32_t warp_interval) {
+    const int thread = access.thread;
+    if (c.write_interval == block_interval_ && c.writer != thread &&
+        !(same_warp(c.writer, thread) && c.write_warp_interval < warp_interval)) [[unlikely]]
+        race("writes", address, access, "wrote", {c.writer, c.write_tensor, c.write_site});
+
+    if (c.read_interval == block_interval_) {
+        const bool ordered = same_warp(c.reader, thread) && c.read_warp_interval < warp_interval;
+        const bool races =
+            c.readers == Readers::several_warps || (!ordered && (c.readers == Readers::one_warp || c.reader != thread));
+        if (races) [[unlikely]] {
+            const bool other =
+                c.reader == thread || (c.readers == Readers::several_warps && same_warp(c.reader, thread));
+            race("writes", address, access, "read",
+                 {other ? c.other_reader : c.reader, c.read_tensor, other ? c.other_read_site : c.read_site});
+        }
+    }
+    c.write_interval = block_interval_;
+    c.write_warp_interval = warp_interval;
+    c.writer = std::uint16_t(thread);
+    c.write_tensor = std::uint8_t(access.tensor);
+    c.write_site = access.site;
+}
+
+void GlobalShadow::unwritten(std::uintptr_t address, const GlobalAccessRecord& reader) const {
+    Block::current().fail(
+        {.fault = Fault::unwritten_read,
+         .first = {reader.thread, reader.site},
+         .what = "thread " + std::to_string(reader.thread) + " reads " + global_element_name(reader.tensor, address) +
+                 ", which neither an earlier launch nor this block has written",
+         .advice =
+             "outputs and workspaces hold garbage until a kernel writes them: write the element before it is read, "
+             "or start from a value of your own, such as 0 for a sum"});
+}
+
+void GlobalShadow::race(const char* does, std::uintptr_t address, const GlobalAccessRecord& access, const char* did,
+                        const GlobalAccessRecord& other) const {
+    const std::string element = global_element_name(access.tensor, address),
+                      alias = global_element_name(other.tensor, address);
+    Block::current().fail(
+        {.fault = Fault::global_race,
+         .first = {access.thread, access.site},
+         .second = {other.thread, other.site},
+         .what = "thread " + std::to_string(access.thread) + " " + does + " " + element + ", which thread " +
+                 std::to_string(other.thread) + " " + did + (alias == element ? "" : " as " + alias) +
+                 "; no barrier lies between",
+         .advice = same_warp(access.thread, other.thread)
+                       ? "the two threads share a warp: __syncwarp() between the two lines orders them, "
+                         "__syncthreads() does too"
+                       : "the two threads are in different warps: only __syncthreads() between the two lines "
+                         "orders them"});
+}
+
+}  // namespace cpu
+}  // namespace simt
