@@ -13,18 +13,6 @@
 namespace simt::testing {
 namespace {
 
-/// Restores the number of workers.
-class Workers {
-  public:
-    explicit Workers(int count) : before_(cpu_workers()) { set_cpu_workers(count); }
-    ~Workers() { set_cpu_workers(before_); }
-    Workers(const Workers&) = delete;
-    Workers& operator=(const Workers&) = delete;
-
-  private:
-    int before_;
-};
-
 /// A kernel of its own for every N, so that its attributes have not been touched by another test.
 template <int N>
 void fresh_kernel(int* ran) {

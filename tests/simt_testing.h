@@ -54,6 +54,18 @@ std::optional<MachineError> fault_of(const Shape& shape, Kernel kernel, const ch
     return std::nullopt;
 }
 
+/// Runs blocks on `count` OS threads while alive.
+class Workers {
+  public:
+    explicit Workers(int count) : before_(cpu_workers()) { set_cpu_workers(count); }
+    ~Workers() { set_cpu_workers(before_); }
+    Workers(const Workers&) = delete;
+    Workers& operator=(const Workers&) = delete;
+
+  private:
+    int before_;
+};
+
 /// The line of tests/`file` that ends in the comment "// @`mark`".
 inline unsigned line_of(const std::string& file, const std::string& mark) {
     std::ifstream source(LADDER_SOURCE_DIR "/tests/" + file);

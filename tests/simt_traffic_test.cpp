@@ -78,12 +78,13 @@ TEST(Sectors, VectorsMoveMorePerRequest) {
 }
 
 TEST(Sectors, EachTensorHasItsOwn) {
-    Buffer<float> a("a", {32}), b("b", {32});
-    const auto A = a.view<1>(), B = b.view<1>();
+    Buffer<float> a("a", {32}), b("b", {3, 32});
+    const auto A = a.view<1>();
+    const auto B = b.view<2>();
     const Counters counters = count({.grid = 3, .block = 32}, [=] {
         const float x = A(threadIdx.x);
-        B(threadIdx.x) = x;
-        B(threadIdx.x) += x;
+        B(blockIdx.x, threadIdx.x) = x;
+        B(blockIdx.x, threadIdx.x) += x;
     });
     EXPECT_EQ(traffic_of(counters, "a").bytes_read, 3u * 128);
     EXPECT_EQ(traffic_of(counters, "a").sectors_read, 3u * 4);

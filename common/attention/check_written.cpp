@@ -44,8 +44,11 @@ std::string pattern_of(const torch::Tensor& tensor, const std::vector<int64_t>& 
         std::set<int64_t> indices;
         for (const int64_t element : missing) indices.insert(element / inner % extent);
         if (int64_t(indices.size()) < extent && int64_t(indices.size()) * (elements / extent) == count)
-            return ": exactly those whose index in dimension " + std::to_string(d) + " is " + text_of(indices) +
-                   ", of an extent of " + std::to_string(extent);
+            return ": all with index " + text_of(indices) + " in dimension " + std::to_string(d) +
+                   ", whose extent is " + std::to_string(extent) +
+                   (d == tensor.dim() - 1 && d > 0 ? " (whole columns)"
+                    : d == tensor.dim() - 2        ? " (whole rows)"
+                                                   : "");
     }
     const int64_t columns = tensor.size(-1);
     std::set<int64_t> rows;
@@ -70,7 +73,7 @@ void check_written(const char* entry, const char* name, const torch::Tensor& res
         {.fault = simt::Fault::partial_write,
          .kernel = entry,
          .what = std::to_string(missing.size()) + " of " + std::to_string(result.numel()) + " elements of " + name +
-                 " are still unwritten when the entry returns, from " + place(name, result, missing.front()) + " to " +
+                 " were never written by a kernel, from " + place(name, result, missing.front()) + " to " +
                  place(name, result, missing.back()) + pattern_of(result, missing),
          .advice = "every element of a result needs a thread that writes it: look at the size of the "
                    "grid, at the loops' ends and at the guards of the last tile"});

@@ -106,24 +106,35 @@ class Registry {
     }
 
   private:
-    /// Sees to it that these bytes are watched, in cells no larger than `alignment`. Bytes that no handle speaks for
-    /// are watched to the end of the program: once the memory serves something else that costs time, and nothing worse,
-    /// since all that is kept of them ends with each launch.
+    /// Sees to it that these bytes are watched, in cells no larger than `alignment`.
     void watch(std::uintptr_t begin, std::uintptr_t end, std::size_t alignment) {
-        std::size_t cell_bytes = alignment;
-        const auto overlaps = [&](const auto& r) { return r->begin < end && begin < r->end; };
+        std::vector<std::pair<std::uintptr_t, std::uintptr_t>> gaps;  // between regions that a handle speaks for
         for (auto& r : regions_) {
-            if (!overlaps(r)) continue;
-            if (r->written) {
-                if (alignment < r->cell_bytes) r = refined(*r, alignment);
-                return;
-            }
-            if (r->begin <= begin && end <= r->end && r->cell_bytes <= alignment) return;
+            if (!r->written || r->end <= begin || end <= r->begin) continue;
+            if (alignment < r->cell_bytes) r = refined(*r, alignment);
+            gaps.emplace_back(begin, r->begin);
+            begin = r->end;
+        }
+        gaps.emplace_back(begin, end);
+        for (const auto& [from, to] : gaps)
+            if (from < to) watch_gap(from, to, alignment);
+    }
+
+    /// Bytes that no handle speaks for are watched to the end of the program. Once the memory serves something else
+    /// that costs time, and nothing worse, since all that is kept of them ends with each launch.
+    void watch_gap(std::uintptr_t begin, std::uintptr_t end, std::size_t cell_bytes) {
+        GlobalRegions overlapping;
+        for (const auto& r : regions_)
+            if (r->begin < end && begin < r->end) overlapping.push_back(r);
+        if (overlapping.size() == 1 && overlapping[0]->begin <= begin && end <= overlapping[0]->end &&
+            overlapping[0]->cell_bytes <= cell_bytes)
+            return;
+        for (const auto& r : overlapping) {
             begin = std::min(begin, r->begin);
             end = std::max(end, r->end);
             cell_bytes = std::min(cell_bytes, r->cell_bytes);
+            std::erase(regions_, r);
         }
-        std::erase_if(regions_, overlaps);
         insert(region(begin, end, cell_bytes, ++numbers_));
     }
 

@@ -1,0 +1,166 @@
+// What allocate() hands out counts as unwritten until a kernel writes it, and results must be complete.
+
+#include <gtest/gtest.h>
+
+#include "common/attention/allocate.h"
+#include "common/attention/check_written.h"
+#include "common/attention/machine.h"
+#include "tests/simt_testing.h"
+
+namespace ladder {
+namespace {
+
+using simt::testing::fault_of;
+using simt::testing::run;
+
+torch::Tensor fresh(std::vector<int64_t> sizes, torch::ScalarType dtype = torch::kFloat32) {
+    return allocate(sizes, torch::TensorOptions().dtype(dtype));
+}
+
+simt::GlobalTensor<float, 1> elements_of(const torch::Tensor& tensor) {
+    return simt::global_tensor<float, 1>(tensor_argument("O", tensor.view({-1})));
+}
+
+/// Has a kernel write the elements whose indices `wanted` wants.
+template <class Wanted>
+torch::Tensor written_where(std::vector<int64_t> sizes, Wanted wanted) {
+    const torch::Tensor tensor = fresh(sizes);
+    const auto view = elements_of(tensor);
+    run({.block = 1}, [=] {
+        for (int64_t i = 0; i < view.extent(0); ++i)
+            if (wanted(i)) view(i) = 1.0f;
+    });
+    return tensor;
+}
+
+std::string complaint(const torch::Tensor& tensor) {
+    try {
+        check_written("some_entry", "O", tensor);
+    } catch (const simt::MachineError& error) {
+        EXPECT_EQ(error.report().fault, simt::Fault::partial_write);
+        EXPECT_EQ(error.report().kernel, "some_entry");
+        const std::string message = error.what();
+        EXPECT_TRUE(message.starts_with("result written in part in some_entry\n  ")) << message;
+        EXPECT_NE(message.find("needs a thread that writes it"), std::string::npos) << message;
+        return error.report().what;
+    }
+    return "";
+}
+
+TEST(CheckWritten, CompleteResults) {
+    EXPECT_EQ(complaint(written_where({2, 3, 5, 7}, [](int64_t) { return true; })), "");
+    EXPECT_EQ(complaint(torch::empty({2, 3})), "") << "memory that did not come from allocate() is nobody's business";
+}
+
+TEST(CheckWritten, SaysWhatIsMissingAndWhere) {
+    const auto missing = [](std::vector<int64_t> sizes, auto is_missing) {
+        return complaint(written_where(sizes, [=](int64_t i) { return !is_missing(i); }));
+    };
+    const std::string were_never = " elements of O were never written by a kernel, ";
+    EXPECT_EQ(missing({2, 3, 5, 7}, [](int64_t) { return true; }),
+              "210 of 210" + were_never + "from O(0, 0, 0, 0) to O(1, 2, 4, 6): no kernel wrote anything there");
+    EXPECT_EQ(missing({2, 3, 5, 7}, [](int64_t i) { return i == 107; }),
+              "1 of 210" + were_never + "from O(1, 0, 0, 2) to O(1, 0, 0, 2)");
+    EXPECT_EQ(missing({2, 3, 5, 7}, [](int64_t i) { return i % 7 >= 5; }),
+              "60 of 210" + were_never +
+                  "from O(0, 0, 0, 5) to O(1, 2, 4, 6): all with index 5 to 6 in dimension 3, whose extent is 7 (whole "
+                  "columns)");
+    EXPECT_EQ(
+        missing({2, 3, 5, 7}, [](int64_t i) { return i / 7 % 5 == 4; }),
+        "42 of 210" + were_never +
+            "from O(0, 0, 4, 0) to O(1, 2, 4, 6): all with index 4 in dimension 2, whose extent is 5 (whole rows)");
+    EXPECT_EQ(missing({2, 3, 5, 7}, [](int64_t i) { return i / 35 % 3 != 1; }),
+              "140 of 210" + were_never +
+                  "from O(0, 0, 0, 0) to O(1, 2, 4, 6): all with index 0, 2 in dimension 1, whose extent is 3");
+    EXPECT_EQ(missing({4, 16}, [](int64_t i) { return i % 2 == 1; }),
+              "32 of 64" + were_never +
+                  "from O(0, 1) to O(3, 15): all with index 1, 3, 5, 7, … in dimension 1, whose extent is 16 (whole "
+                  "columns)");
+    EXPECT_EQ(missing({2, 5, 7}, [](int64_t i) { return i / 7 == 2 || i / 7 == 8; }),
+              "14 of 70" + were_never + "from O(0, 2, 0) to O(1, 3, 6): 2 whole rows of 10");
+    EXPECT_EQ(missing({4, 16}, [](int64_t i) { return i >= 40; }),
+              "24 of 64" + were_never + "from O(2, 8) to O(3, 15): the tail, from the first of them on");
+    EXPECT_EQ(
+        missing({64}, [](int64_t i) { return i >= 40; }),
+        "24 of 64" + were_never + "from O(40) to O(63): all with index 40 to 63 in dimension 0, whose extent is 64");
+    EXPECT_EQ(missing({4, 16}, [](int64_t i) { return i == 3 || i == 20; }),
+              "2 of 64" + were_never + "from O(0, 3) to O(1, 4)");
+}
+
+TEST(CheckWritten, BothPartsOfAResult) {
+    const auto all = [](int64_t) { return true; };
+    const auto check = [](const torch::Tensor& out, const torch::Tensor& lse) {
+        check_written("some_entry", AttentionResult{.out = out, .lse = lse});
+    };
+    const torch::Tensor out = written_where({1, 1, 4, 8}, all), lse = written_where({1, 1, 4}, all);
+    EXPECT_NO_THROW(check(out, lse));
+    EXPECT_THROW(check(fresh({1, 1, 4, 8}), lse), simt::MachineError);
+    EXPECT_THROW(check(out, fresh({1, 1, 4})), simt::MachineError);
+}
+
+TEST(Allocate, IsUnwrittenUntilAKernelWritesIt) {
+    const torch::Tensor tensor = fresh({4, 8});
+    const auto view = elements_of(tensor);
+    const auto read = [=] {
+        for (int i = 0; i < 32; ++i) [[maybe_unused]] const float x = view(i);
+    };
+    EXPECT_EQ(fault_of({.block = 1}, read)->report().fault, simt::Fault::unwritten_read);
+    EXPECT_FALSE(fault_of({.block = 32}, [=] { view(threadIdx.x) = 1.0f; }));
+    EXPECT_FALSE(fault_of({.block = 1}, read));
+    EXPECT_TRUE(tensor.eq(1).all().item<bool>());
+}
+
+TEST(Allocate, PoisonIsNotAValue) {
+    const PoisonOutputs poison;
+    const torch::Tensor tensor = fresh({4, 8});
+    EXPECT_TRUE(tensor.isnan().all().item<bool>());
+    const auto view = elements_of(tensor);
+    const auto error = fault_of({.block = 1}, [=] { view(3) += 1.0f; });
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->report().fault, simt::Fault::unwritten_read);
+}
+
+TEST(Allocate, GivesOrdinaryTensors) {
+    for (const auto dtype : {torch::kFloat32, torch::kFloat16, torch::kBFloat16}) {
+        const torch::Tensor tensor = fresh({2, 3, 5}, dtype);
+        EXPECT_EQ(tensor.sizes(), (std::vector<int64_t>{2, 3, 5}));
+        EXPECT_EQ(tensor.scalar_type(), dtype);
+        EXPECT_TRUE(tensor.is_contiguous() && tensor.is_cpu());
+        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tensor.data_ptr()) % 16, 0u);
+        EXPECT_FALSE(tensor.requires_grad());
+    }
+}
+
+// PyTorch gives the same memory out again and again; what it holds next is not ours.
+TEST(Allocate, MemoryThatServesSomethingElse) {
+    int same_memory = 0;
+    for (int repetition = 0; repetition < 200; ++repetition) {
+        void* ours = nullptr;
+        {
+            const torch::Tensor tensor = fresh({1, 512 + repetition % 3});
+            ours = tensor.data_ptr();
+        }
+        const torch::Tensor theirs = torch::full({512 + repetition % 3}, 2.0f);
+        same_memory += theirs.data_ptr() == ours;
+        const auto view = elements_of(theirs);
+        const auto error = fault_of({.grid = 2}, [=] { EXPECT_EQ(float(view(threadIdx.x)), 2.0f); });
+        ASSERT_FALSE(error) << error->what();
+    }
+    EXPECT_GT(same_memory, 50) << "the allocator no longer gives memory out again: this test shows nothing";
+}
+
+// A slice keeps the whole storage alive, and with it what the machine knows.
+TEST(Allocate, LivesAsLongAsItsStorage) {
+    torch::Tensor part;
+    {
+        const torch::Tensor whole = fresh({4, 8});
+        part = whole[2];
+    }
+    const auto view = elements_of(part);
+    const auto error = fault_of({.block = 1}, [=] { view(3) += 1.0f; });
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->report().fault, simt::Fault::unwritten_read);
+}
+
+}  // namespace
+}  // namespace ladder
