@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "common/simt/cpu/global_memory.h"
+#include "common/simt/cpu/global_shadow.h"
 #include "tests/simt_testing.h"
 
 namespace simt::testing {
@@ -252,6 +253,68 @@ TEST(GlobalOracle, AgreesOnRandomLaunches) {
     // Every verdict must come up often, or the comparison says little.
     EXPECT_EQ(found.size(), 4u);
     for (const auto& [verdict, times] : found) EXPECT_GT(times, kLaunches / 20) << verdict;
+}
+
+// Blocks end in any order; what is reported is what would have come up first had they run one after another.
+TEST(GlobalOracle, BlocksHandInInAnyOrder) {
+    constexpr int kBlocks = 5, kFew = 2;
+    Buffer<float> buffer("cells", {kFew});
+    buffer.view<1>();
+    std::mt19937 random(20240609);
+    const auto sites = [](int cell, bool write) { return SourceSite("somewhere", unsigned(2 * cell + write + 1)); };
+    int conflicts = 0;
+    for (int n = 0; n < 300; ++n) {
+        std::array<std::array<std::array<bool, 2>, kFew>, kBlocks> does{};  // [block][cell][write]
+        const int writes_per_10 = 1 + int(random() % 6);
+        for (auto& block : does)
+            for (auto& cell : block) cell = {random() % 2 == 0, int(random() % 10) < writes_per_10};
+
+        // The later block, the earlier one, the cell, and who writes: both, only the earlier, only the later.
+        using Conflict = std::tuple<int, int, int, int>;
+        std::set<Conflict> all;
+        for (int b = 0; b < kBlocks; ++b)
+            for (int a = 0; a < b; ++a)
+                for (int c = 0; c < kFew; ++c) {
+                    if (does[b][c][true] && does[a][c][true]) all.insert({b, a, c, 0});
+                    if (does[b][c][false] && does[a][c][true]) all.insert({b, a, c, 1});
+                    if (does[b][c][true] && does[a][c][false]) all.insert({b, a, c, 2});
+                }
+        conflicts += !all.empty();
+
+        std::array<int, kBlocks> order{0, 1, 2, 3, 4};
+        do {
+            GlobalLaunchShadow launch{dim3(kBlocks)};
+            const auto region = std::ranges::find_if(launch.regions(), [&](const auto& r) {
+                const auto base = reinterpret_cast<std::uintptr_t>(buffer.base);
+                return r->begin <= base && base < r->end;
+            });
+            ASSERT_NE(region, launch.regions().end());
+            const std::size_t first_cell = (*region)->cell_of(reinterpret_cast<std::uintptr_t>(buffer.base));
+            for (const int b : order) {
+                std::vector<GlobalLaunchShadow::Touch> touched;
+                for (int c = 0; c < kFew; ++c) {
+                    GlobalLaunchShadow::Touch touch{.region = region->get(), .cell = first_cell + std::size_t(c)};
+                    if (does[b][c][true]) touch.write = {b, tensor_id("cells"), sites(c, true)};
+                    if (does[b][c][false]) touch.read = {b, tensor_id("cells"), sites(c, false)};
+                    touched.push_back(touch);
+                }
+                launch.hand_in(std::uint64_t(b), touched);
+            }
+            const auto report = launch.conflict(UINT64_MAX);
+            ASSERT_EQ(report.has_value(), !all.empty());
+            ASSERT_EQ(launch.has_conflict(), !all.empty());
+            if (!report) continue;
+            const auto [later, earlier, cell, writers] = *all.begin();
+            ASSERT_EQ(report->first.block, (std::array<unsigned, 3>{unsigned(later), 0, 0})) << report->what;
+            ASSERT_EQ(report->second.block, (std::array<unsigned, 3>{unsigned(earlier), 0, 0})) << report->what;
+            ASSERT_EQ(report->first.site, sites(cell, writers != 1)) << report->what;
+            ASSERT_EQ(report->second.site, sites(cell, writers != 2)) << report->what;
+            ASSERT_EQ(std::pair(report->first.thread, report->second.thread), std::pair(later, earlier));
+            ASSERT_FALSE(launch.conflict(std::uint64_t(later) - 1));
+        } while (std::ranges::next_permutation(order).found);
+    }
+    EXPECT_GT(conflicts, 100);
+    EXPECT_LT(conflicts, 290);
 }
 
 }  // namespace
