@@ -28,7 +28,20 @@ Device device_from(const DeviceProfile& p) {
             .shared_bytes_per_block_optin = p.shared_bytes_per_block_optin,
             .shared_bytes_per_multiprocessor = p.shared_bytes_per_multiprocessor,
             .max_threads_per_block = p.max_threads_per_block,
-            .max_threads_per_multiprocessor = p.max_threads_per_multiprocessor};
+            .max_threads_per_multiprocessor = p.max_threads_per_multiprocessor,
+            .compute_major = p.compute_major,
+            .compute_minor = p.compute_minor};
+}
+
+std::string compute_capability_complaint(const Device& device, int major, int minor, std::string_view what) {
+    const auto version = [](int a, int b) { return std::to_string(a) + "." + std::to_string(b); };
+    return std::string(what) + " needs compute capability " + version(major, minor) + "; " + device.name + " has " +
+           version(device.compute_major, device.compute_minor);
+}
+
+void require_compute_capability(const Device& device, int major, int minor, std::string_view what) {
+    if (!device.has_compute_capability(major, minor))
+        throw std::runtime_error(compute_capability_complaint(device, major, minor, what));
 }
 
 Device cpu_device() {

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "common/simt/device_profile.h"
 
@@ -15,9 +17,22 @@ struct Device {
     int shared_bytes_per_multiprocessor;
     int max_threads_per_block;
     int max_threads_per_multiprocessor;
+    int compute_major;  ///< 8 of compute capability 8.6
+    int compute_minor;  ///< 6 of compute capability 8.6
+
+    bool has_compute_capability(int major_, int minor_) const {
+        return std::pair(compute_major, compute_minor) >= std::pair(major_, minor_);
+    }
 };
 
 Device device_from(const DeviceProfile& profile);
+
+/// Throws std::runtime_error "<what> needs compute capability 8.0; Tesla T4 has 7.5" for a device below it. For host
+/// entries, so that a kernel which needs an instruction is never launched where there is none.
+void require_compute_capability(const Device& device, int major, int minor, std::string_view what);
+
+/// The sentence that such an error consists of.
+std::string compute_capability_complaint(const Device& device, int major, int minor, std::string_view what);
 
 /// The device that the CPU machine imitates, and the number of OS threads it runs blocks on (one per core by default).
 /// Both are settings of the whole program; change them between launches only.

@@ -27,7 +27,7 @@ struct Counters {
     std::uint64_t shared_wavefronts = 0;  ///< passes they took: more than the ideal number means bank conflicts
     std::uint64_t shared_wavefronts_ideal = 0;
     std::uint64_t block_barriers = 0;    ///< completed __syncthreads(), summed over blocks
-    std::uint64_t warp_collectives = 0;  ///< completed shuffles, votes and __syncwarp()
+    std::uint64_t warp_collectives = 0;  ///< completed shuffles, votes, __syncwarp(), ldmatrix and mma
 
     std::uint64_t global_bytes_read() const;
     std::uint64_t global_bytes_written() const;

@@ -39,6 +39,12 @@ std::string_view name_of(Fault fault) {
             return "result written in part";
         case Fault::arena_overflow:
             return "shared memory overflow";
+        case Fault::copy_in_flight:
+            return "asynchronous copy in flight";
+        case Fault::copy_not_awaited:
+            return "asynchronous copy never waited for";
+        case Fault::unsupported:
+            return "instruction that the device does not have";
     }
     return "unknown fault";
 }

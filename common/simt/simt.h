@@ -12,6 +12,7 @@
 #include "common/simt/cpu/machine.h"
 #endif
 
+#include "common/simt/fragment_conversion.h"
 #include "common/simt/launch.h"
 #include "common/simt/tensor_argument.h"
 #include "common/simt/vector.h"

@@ -35,6 +35,10 @@ std::string name_of(Collective kind) {
             return "__any_sync";
         case Collective::all:
             return "__all_sync";
+        case Collective::ldmatrix:
+            return "ldmatrix";
+        case Collective::mma:
+            return "mma.sync";
     }
     return "warp collective";
 }
@@ -107,6 +111,7 @@ void Block::run(const Launch& launch, uint3 index) {
     global.start_block(launch.global,
                        index.x + std::uint64_t{launch.grid.x} * (index.y + std::uint64_t{launch.grid.y} * index.z));
     traffic.start_block(launch.trace, threads);
+    copies.start_block(threads);
 
     current_thread_ = 0;
     threadIdx = thread_index_[0];
@@ -164,6 +169,7 @@ void Block::wait_for_others() {
 }
 
 void Block::finish_thread() {
+    copies.thread_returns(*this);
     Warp& w = warp();
     const std::uint32_t bit = 1u << lane();
     w.live &= ~bit;
@@ -206,7 +212,7 @@ void Block::release_barrier() {
 }
 
 std::uint64_t Block::collective(Collective kind, std::uint32_t mask, std::uint64_t value, int source_lane,
-                                SourceSite site) {
+                                SourceSite site, WarpInstruction run) {
     Warp& w = warp();
     const int me = lane();
     const std::uint32_t bit = 1u << me;
@@ -221,13 +227,13 @@ std::uint64_t Block::collective(Collective kind, std::uint32_t mask, std::uint64
     int p = w.pending_count;
     for (int i = 0; i < w.pending_count; ++i) {
         const Pending& other = w.pending[i];
-        if (other.mask == mask && other.kind == kind && other.site == site)
+        if (other.mask == mask && other.kind == kind && other.site == site && other.run == run)
             p = i;
         else if ((other.mask & bit) && (other.arrived & mask)) [[unlikely]]
             report_diverged_collective(kind, mask, other, site);
     }
     if (p == w.pending_count) {
-        w.pending[p] = {mask, 0, kind, site, me};
+        w.pending[p] = {mask, 0, kind, site, me, run};
         ++w.pending_count;
     }
     w.value[me] = value;
@@ -268,6 +274,10 @@ void Block::complete(Warp& w, int pending_index) {
                 w.result[to] = w.value[from];
             }
             break;
+        case Collective::ldmatrix:
+        case Collective::mma:
+            run_warp_instruction(w, done);
+            break;
         case Collective::ballot:
         case Collective::any:
         case Collective::all:
@@ -281,6 +291,21 @@ void Block::complete(Warp& w, int pending_index) {
             break;
     }
     w.runnable |= done.arrived & w.live;
+}
+
+void Block::run_warp_instruction(Warp& w, const Pending& done) {
+    const int warp = int(&w - warps_.data());
+    if (done.arrived != 0xffffffffu) [[unlikely]]
+        fail({.fault = Fault::invalid_collective,
+              .first = {warp * 32 + done.first_lane, done.site},
+              .what = name_of(done.kind) + " of warp " + std::to_string(warp) + " without lanes " + hex(~done.arrived) +
+                      ": they have returned from the kernel, or the block has no such threads",
+              .advice = "the instruction works on a whole warp: launch blocks of a multiple of 32 threads, and keep "
+                        "lanes without work until it is done"});
+    std::array<const void*, 32> argument;
+    for (int lane = 0; lane < 32; ++lane) argument[lane] = reinterpret_cast<const void*>(w.value[lane]);
+    done.run(*this, warp, argument);
+    traffic.warp_meets(warp);
 }
 
 void Block::fail(MachineError::Report report) {
@@ -328,6 +353,13 @@ void Block::report_bad_width(Collective kind, int width, SourceSite site) {
           .first = {current_thread_, site},
           .what = name_of(kind) + " with width " + std::to_string(width),
           .advice = "a shuffle works in segments of 1, 2, 4, 8, 16 or 32 lanes"});
+}
+
+void Block::report_unsupported(int major, int minor, const char* instruction, SourceSite site) {
+    fail({.fault = Fault::unsupported,
+          .first = {current_thread_, site},
+          .what = compute_capability_complaint(launch_->device, major, minor, instruction),
+          .advice = "choose a newer device with --profile, or a kernel that does without the instruction"});
 }
 
 void Block::report_stuck() {

@@ -1,15 +1,18 @@
 #pragma once
 
+#include <array>
 #include <boost/context/detail/fcontext.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
+#include "common/simt/cpu/copy_queue.h"
 #include "common/simt/cpu/cuda_names.h"
 #include "common/simt/cpu/global_shadow.h"
 #include "common/simt/cpu/shared_memory.h"
 #include "common/simt/cpu/traffic.h"
+#include "common/simt/device.h"
 #include "common/simt/machine_error.h"
 
 namespace simt {
@@ -25,6 +28,8 @@ enum class Collective : std::uint8_t {
     ballot,
     any,
     all,
+    ldmatrix,
+    mma,
 };
 
 /// The stacks of a block's threads: one mapping, a guard page below each stack, pages touched only when used.
@@ -51,6 +56,7 @@ class Block {
   public:
     struct Launch {
         const char* kernel;
+        const Device& device;
         dim3 grid, block;
         std::size_t shared_bytes;
         bool trace;  ///< group accesses into warp requests, to count sectors and shared-memory wavefronts
@@ -68,10 +74,28 @@ class Block {
 
     void barrier(SourceSite site);
     std::uint64_t collective(Collective kind, std::uint32_t mask, std::uint64_t value, int source_lane,
-                             SourceSite site);
+                             SourceSite site) {
+        return collective(kind, mask, value, source_lane, site, nullptr);
+    }
+
+    /// What a warp does as a whole. Runs once, when all 32 lanes have arrived; `argument` is what each of them passed.
+    using WarpInstruction = void (*)(Block&, int warp, const std::array<const void*, 32>& argument);
+
+    /// An instruction such as mma.sync, which demands all 32 lanes: a warp that lacks some, since they have returned or
+    /// never were, is diagnosed.
+    void warp_instruction(Collective kind, WarpInstruction run, const void* argument, SourceSite site) {
+        collective(kind, 0xffffffffu, reinterpret_cast<std::uintptr_t>(argument), 0, site, run);
+    }
+
+    /// Diagnoses an instruction that the imitated device does not have.
+    void require_compute_capability(int major, int minor, const char* instruction, SourceSite site) {
+        if (!launch_->device.has_compute_capability(major, minor)) [[unlikely]]
+            report_unsupported(major, minor, instruction, site);
+    }
 
     int thread() const { return current_thread_; }
     int lane() const { return current_thread_ % 32; }
+    std::uint32_t warp_interval() const { return warps_[current_thread_ / 32].interval; }
 
     void read_shared(std::size_t offset, std::size_t bytes, std::size_t element_bytes, SourceSite site) {
         shared.read(offset, bytes, element_bytes, current_thread_, warp().interval, site);
@@ -95,6 +119,7 @@ class Block {
     SharedMemory shared;
     GlobalShadow global;
     Traffic traffic;
+    CopyQueue copies;
 
   private:
     struct Pending {
@@ -102,6 +127,7 @@ class Block {
         Collective kind;
         SourceSite site;
         int first_lane;
+        WarpInstruction run;
     };
     struct Warp {
         std::uint32_t live, runnable;
@@ -115,6 +141,9 @@ class Block {
     static void enter(boost::context::detail::transfer_t);
     void arrived_from(boost::context::detail::transfer_t);
     void switch_to(int next);
+    std::uint64_t collective(Collective kind, std::uint32_t mask, std::uint64_t value, int source_lane, SourceSite site,
+                             WarpInstruction run);
+    void run_warp_instruction(Warp&, const Pending&);
     void wait_for_others();
     int next_runnable() const;
     void finish_thread();
@@ -123,6 +152,8 @@ class Block {
     [[noreturn, gnu::cold, gnu::noinline]] void report_stuck();
     [[noreturn, gnu::cold, gnu::noinline]] void report_diverged_collective(Collective kind, std::uint32_t mask,
                                                                            const Pending& other, SourceSite site);
+    [[noreturn, gnu::cold, gnu::noinline]] void report_unsupported(int major, int minor, const char* instruction,
+                                                                   SourceSite site);
     [[noreturn, gnu::cold, gnu::noinline]] void report_diverged_barrier(int thread, SourceSite site, bool returned);
     Warp& warp() { return warps_[current_thread_ / 32]; }
 

@@ -127,8 +127,15 @@ cudaError_t run_grid(KernelKey kernel, const cudaLaunchConfig_t& config, void (*
     if (config.dynamicSmemBytes > std::size_t(shared_limit(kernel, device))) return cudaErrorInvalidValue;
 
     GlobalLaunchShadow global(config.gridDim);
-    const Block::Launch launch{name,   config.gridDim, config.blockDim, config.dynamicSmemBytes, LaunchLog::listening(),
-                               global, body,           arguments};
+    const Block::Launch launch{.kernel = name,
+                               .device = device,
+                               .grid = config.gridDim,
+                               .block = config.blockDim,
+                               .shared_bytes = config.dynamicSmemBytes,
+                               .trace = LaunchLog::listening(),
+                               .global = global,
+                               .body = body,
+                               .arguments = arguments};
     BlockQueue queue(config.gridDim);
     std::mutex results_mutex;
     Counters counters;

@@ -2,8 +2,10 @@
 
 // The CPU machine as a kernel sees it: the same names that nvcc gives, each checked.
 
+#include "common/simt/cpu/async_copy.h"
 #include "common/simt/cpu/cuda_names.h"
 #include "common/simt/cpu/float16.h"
 #include "common/simt/cpu/intrinsics.h"
 #include "common/simt/cpu/launch.h"
+#include "common/simt/cpu/tensor_core.h"
 #include "common/simt/cpu/views.h"

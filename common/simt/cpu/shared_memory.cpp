@@ -24,9 +24,10 @@ void SharedMemory::start_block(std::size_t bytes) {
     bytes_ = bytes;
     std::memset(memory_.get(), 0xFF, bytes);
     regions_.clear();
-    if (block_interval_ > UINT32_MAX / 2) {
+    if (block_interval_ > UINT32_MAX / 2 || copies_in_flight_ > 0) {  // a block that failed leaves copies behind
         std::ranges::fill(cells_, Cell{});
         block_interval_ = 0;
+        copies_in_flight_ = 0;
     }
     first_interval_ = ++block_interval_;
 }
@@ -49,6 +50,28 @@ std::string SharedMemory::element_name(std::size_t offset) const {
     return "shared byte " + std::to_string(offset);
 }
 
+void SharedMemory::take_off(std::size_t offset, std::size_t bytes, std::size_t element_bytes, int thread,
+                            std::uint32_t warp_interval, SourceSite site) {
+    write(offset, bytes, element_bytes, thread, warp_interval, site);
+    for (std::size_t i = offset; i < offset + bytes; i += element_bytes) {
+        cells_[i / kCellBytes].write_interval = kInFlight;
+        cells_[i / kCellBytes].writer = kNoThread;
+    }
+    ++copies_in_flight_;
+}
+
+void SharedMemory::land(std::size_t offset, std::size_t bytes, std::size_t element_bytes, int thread,
+                        std::uint32_t warp_interval, SourceSite site) {
+    for (std::size_t i = offset; i < offset + bytes; i += element_bytes) {
+        Cell& c = cells_[i / kCellBytes];
+        c.write_interval = block_interval_;
+        c.write_warp_interval = warp_interval;
+        c.writer = static_cast<std::uint16_t>(thread);
+        c.write_site = site;
+    }
+    --copies_in_flight_;
+}
+
 void SharedMemory::uninitialised(std::size_t cell, int thread, SourceSite site) const {
     if (ScopedLeniency::active()) return;
     Block::current().fail({.fault = Fault::uninitialised_read,
@@ -64,6 +87,8 @@ void SharedMemory::uninitialised(std::size_t cell, int thread, SourceSite site) 
 void SharedMemory::race(const char* does, std::size_t cell, int thread, SourceSite site, const char* did, int other,
                         SourceSite other_site) const {
     if (ScopedLeniency::active()) return;
+    if (cells_[cell].write_interval == kInFlight)
+        Block::current().copies.report_touch(Block::current(), does, cell * kCellBytes, thread, site);
     const bool one_warp = same_warp(thread, other);
     Block::current().fail(
         {.fault = Fault::race,

@@ -63,6 +63,15 @@ class SharedMemory {
             write_cell(cell, thread, warp_interval, site);
     }
 
+    /// An asynchronous copy is on its way to these bytes: to issue it is a write, and until land() whoever reads or
+    /// writes them is wrong.
+    void take_off(std::size_t offset, std::size_t bytes, std::size_t element_bytes, int thread,
+                  std::uint32_t warp_interval, SourceSite site);
+
+    /// The copy has arrived: the bytes count as written by `thread` in its present interval.
+    void land(std::size_t offset, std::size_t bytes, std::size_t element_bytes, int thread, std::uint32_t warp_interval,
+              SourceSite site);
+
   private:
     enum class Readers : std::uint8_t { one_thread, one_warp, several_warps };
 
@@ -75,13 +84,18 @@ class SharedMemory {
         SourceSite write_site, read_site, other_read_site;
     };
 
+    // What a cell shows while an asynchronous copy fills it: written later than any interval, by a thread that does not
+    // exist. So every access meets a conflict in the comparisons that it makes anyway.
+    static constexpr std::uint32_t kInFlight = UINT32_MAX;
+    static constexpr std::uint16_t kNoThread = UINT16_MAX;
+
     static bool same_warp(int a, int b) { return a / 32 == b / 32; }
 
     void read_cell(std::size_t index, int thread, std::uint32_t warp_interval, SourceSite site) {
         Cell& c = cells_[index];
         if (c.write_interval < first_interval_) [[unlikely]]
             uninitialised(index, thread, site);
-        if (c.write_interval == block_interval_ && c.writer != thread &&
+        if (c.write_interval >= block_interval_ && c.writer != thread &&
             !(same_warp(c.writer, thread) && c.write_warp_interval < warp_interval)) [[unlikely]]
             race("reads", index, thread, site, "wrote", c.writer, c.write_site);
 
@@ -107,7 +121,7 @@ class SharedMemory {
 
     void write_cell(std::size_t index, int thread, std::uint32_t warp_interval, SourceSite site) {
         Cell& c = cells_[index];
-        if (c.write_interval == block_interval_ && c.writer != thread &&
+        if (c.write_interval >= block_interval_ && c.writer != thread &&
             !(same_warp(c.writer, thread) && c.write_warp_interval < warp_interval)) [[unlikely]]
             race("writes", index, thread, site, "wrote", c.writer, c.write_site);
         if (c.read_interval == block_interval_ && reads_race_with(c, thread, warp_interval)) [[unlikely]] {
@@ -151,6 +165,7 @@ class SharedMemory {
     std::size_t bytes_ = 0, capacity_ = 0;
     std::vector<Cell> cells_;
     std::vector<Region> regions_;
+    std::size_t copies_in_flight_ = 0;
     // Intervals only grow, across blocks too: what an earlier block left in the shadow is older than first_interval_.
     std::uint32_t first_interval_ = 1, block_interval_ = 1;
 };

@@ -51,6 +51,10 @@ class Ref {
         *element_ *= value;
     }
 
+    /// For instructions that take an address, and make the access known to the machine themselves.
+    T* address() const { return element_; }
+    const Memory& memory() const { return memory_; }
+
   private:
     T* element_;
     Memory memory_;

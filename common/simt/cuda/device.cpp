@@ -29,7 +29,9 @@ Device cuda_device() {
             .shared_bytes_per_block_optin = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
             .shared_bytes_per_multiprocessor = attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor, device),
             .max_threads_per_block = attribute(cudaDevAttrMaxThreadsPerBlock, device),
-            .max_threads_per_multiprocessor = attribute(cudaDevAttrMaxThreadsPerMultiProcessor, device)};
+            .max_threads_per_multiprocessor = attribute(cudaDevAttrMaxThreadsPerMultiProcessor, device),
+            .compute_major = attribute(cudaDevAttrComputeCapabilityMajor, device),
+            .compute_minor = attribute(cudaDevAttrComputeCapabilityMinor, device)};
 }
 
 }  // namespace simt

@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "common/simt/cuda/async_copy.h"
+#include "common/simt/cuda/tensor_core.h"
 #include "common/simt/device.h"
 #include "common/simt/launch_log.h"
 #include "common/simt/tensor_argument.h"
