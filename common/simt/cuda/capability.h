@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cassert>
-
 // The instruction sets of the architectures that a build compiles for. Code for one that lacks an instruction ends the
 // launch with cudaErrorAssert and a message; host entries refuse such a device first (require_compute_capability).
 
