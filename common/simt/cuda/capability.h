@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstdio>
+
 // The instruction sets of the architectures that a build compiles for. Code for one that lacks an instruction ends the
-// launch with cudaErrorAssert and a message; host entries refuse such a device first (require_compute_capability).
+// launch with a message and an error; host entries refuse such a device first (require_compute_capability).
 
 namespace simt {
 inline namespace cuda {
@@ -13,7 +15,10 @@ inline constexpr int kArchitecture = __CUDA_ARCH__;  // 750 for compute capabili
 #endif
 
 /// Like a failed assert(), but in release builds too.
-__device__ inline void refuse(const char* message) { __assert_fail(message, __FILE__, __LINE__, "simt"); }
+__device__ inline void refuse(const char* message) {
+    printf("%s\n", message);
+    __trap();
+}
 
 }  // namespace cuda
 }  // namespace simt
