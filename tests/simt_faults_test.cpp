@@ -655,7 +655,9 @@ TEST(Bounds, GlobalTensorInEveryDimension) {
                          },
                          {.fault = Fault::out_of_bounds,
                           .first = {6, "outside the tensor"},
-                          .says = {"K: index " + std::to_string(index), "dimension " + std::to_string(dimension),
+                          .says = {"K(" + std::to_string(at[0]) + ", " + std::to_string(at[1]) + ", " +
+                                       std::to_string(at[2]) + ", " + std::to_string(at[3]) + ") lies outside",
+                                   "index " + std::to_string(index) + " in dimension " + std::to_string(dimension),
                                    "extent is " + std::to_string(buffer.extents[dimension])}});
         }
 }
@@ -668,32 +670,41 @@ TEST(Bounds, GlobalWritesAndSlicesAndVectors) {
                      if (!is_thread(6)) return;
                      O.slice(1, 2)(4, 0) = 1.0f;  // @write outside
                  },
-                 {.fault = Fault::out_of_bounds, .first = {6, "write outside"}, .says = {"O: index 4 in dimension 0"}});
+                 {.fault = Fault::out_of_bounds,
+                  .first = {6, "write outside"},
+                  .says = {"O(1, 2, 4, 0)", "index 4 in dimension 2"}});
     expect_fault({},
                  [=] {
                      if (!is_thread(6)) return;
                      O.slice(2, 0)(0, 0) = 1.0f;  // @slice outside
                  },
-                 {.fault = Fault::out_of_bounds, .first = {6, "slice outside"}, .says = {"O: index 2 in dimension 0"}});
+                 {.fault = Fault::out_of_bounds,
+                  .first = {6, "slice outside"},
+                  .says = {"O(2, 0, :, :)", "index 2 in dimension 0"}});
     expect_fault({},
                  [=] {
                      if (!is_thread(6)) return;
                      O.slice(0, 3)(0, 0) = 1.0f;  // @second slice outside
                  },
-                 {.fault = Fault::out_of_bounds, .first = {6, "second slice outside"}, .says = {"dimension 1"}});
+                 {.fault = Fault::out_of_bounds,
+                  .first = {6, "second slice outside"},
+                  .says = {"O(0, 3, :, :)", "index 3 in dimension 1"}});
     expect_fault({},
                  [=] {
                      if (!is_thread(6)) return;
                      O.slice(0).slice(3)(0, 0) = 1.0f;  // @single slice outside
                  },
-                 {.fault = Fault::out_of_bounds, .first = {6, "single slice outside"}});
-    expect_fault(
-        {},
-        [=] {
-            if (!is_thread(6)) return;
-            O.slice(0, 0).vec<float4>(3, 5) = float4{};  // @global vector outside
-        },
-        {.fault = Fault::out_of_bounds, .first = {6, "global vector outside"}, .says = {"O: index 5", "vector of 4"}});
+                 {.fault = Fault::out_of_bounds,
+                  .first = {6, "single slice outside"},
+                  .says = {"O(0, 3, :, :)", "index 3 in dimension 1"}});
+    expect_fault({},
+                 [=] {
+                     if (!is_thread(6)) return;
+                     O.slice(0, 0).vec<float4>(3, 5) = float4{};  // @global vector outside
+                 },
+                 {.fault = Fault::out_of_bounds,
+                  .first = {6, "global vector outside"},
+                  .says = {"O(0, 0, 3, 5), a vector of 4", "index 5 in dimension 3"}});
     expect_clean({.block = 1}, [=] { O.slice(1, 2).vec<float4>(3, 4) = float4{}; });
 }
 
@@ -734,6 +745,9 @@ TEST(Misaligned, GlobalVector) {
     const Expected misaligned{
         .fault = Fault::misaligned, .first = {4, "askew in global memory"}, .says = {"K(1, 0)", "16 bytes"}};
     expect_fault({}, read_row_1(buffer.view<2>(2)), misaligned);  // the base is askew
+    Buffer<float> heads("K", {2, 3, 4, 8});
+    expect_fault({}, [K = heads.view<4>()] { K.slice(1, 2).vec<float4>(3, 2) = float4{}; },
+                 {.fault = Fault::misaligned, .first = {0}, .says = {"K(1, 2, 3, 2)"}});
     const std::int64_t extents[] = {4, 4}, odd_rows[] = {5, 1}, gaps[] = {8, 2};
     const int id = tensor_id("K");
     expect_fault({}, read_row_1({buffer.base, extents, odd_rows, id}), misaligned);  // the rows are

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "common/attention/allocate.h"
 #include "common/attention/check_written.h"
 #include "common/attention/machine.h"
+#include "common/simt/cpu/leniency.h"
 #include "tests/simt_testing.h"
 
 namespace ladder {
@@ -134,19 +137,37 @@ TEST(Allocate, GivesOrdinaryTensors) {
 // PyTorch gives the same memory out again and again; what it holds next is not ours.
 TEST(Allocate, MemoryThatServesSomethingElse) {
     int same_memory = 0;
-    for (int repetition = 0; repetition < 200; ++repetition) {
-        void* ours = nullptr;
+    for (int repetition = 0; repetition < 20; ++repetition) {
+        std::set<void*> ours;
         {
-            const torch::Tensor tensor = fresh({1, 512 + repetition % 3});
-            ours = tensor.data_ptr();
+            std::vector<torch::Tensor> tensors;
+            for (int i = 0; i < 16; ++i) tensors.push_back(fresh({64}));
+            for (const torch::Tensor& tensor : tensors) ours.insert(tensor.data_ptr());
         }
-        const torch::Tensor theirs = torch::full({512 + repetition % 3}, 2.0f);
-        same_memory += theirs.data_ptr() == ours;
-        const auto view = elements_of(theirs);
-        const auto error = fault_of({.grid = 2}, [=] { EXPECT_EQ(float(view(threadIdx.x)), 2.0f); });
-        ASSERT_FALSE(error) << error->what();
+        std::vector<torch::Tensor> theirs;
+        for (int i = 0; i < 32; ++i) {
+            theirs.push_back(torch::full({64}, 2.0f));
+            same_memory += int(ours.count(theirs.back().data_ptr()));
+            const auto view = elements_of(theirs.back());
+            const auto error = fault_of({.grid = 2}, [=] { EXPECT_EQ(float(view(threadIdx.x)), 2.0f); });
+            ASSERT_FALSE(error) << error->what();
+        }
     }
-    EXPECT_GT(same_memory, 50) << "the allocator no longer gives memory out again: this test shows nothing";
+    EXPECT_GT(same_memory, 10) << "the allocator no longer gives memory out again: this test shows nothing";
+}
+
+// What a GPU would let pass: garbage, here NaN.
+TEST(Allocate, LenientMachine) {
+    const simt::ScopedLeniency lenient;
+    const torch::Tensor tensor = fresh({4, 8});
+    const auto view = elements_of(tensor);
+    EXPECT_FALSE(fault_of({.grid = 2, .block = 1}, [=] {
+        view(3) += 1.0f;
+        view(4) = 5.0f;
+    }));
+    EXPECT_TRUE(tensor.view({-1})[3].isnan().item<bool>());
+    EXPECT_EQ(tensor.view({-1})[4].item<float>(), 5.0f);
+    EXPECT_EQ(complaint(tensor), "");
 }
 
 // A slice keeps the whole storage alive, and with it what the machine knows.

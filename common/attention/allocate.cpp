@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "common/simt/cpu/global_memory.h"
+#include "common/simt/cpu/leniency.h"
 
 namespace ladder {
 namespace {
@@ -12,7 +13,8 @@ std::atomic<int> poison_scopes{0};
 
 torch::Tensor allocate(torch::IntArrayRef sizes, const torch::TensorOptions& options) {
     torch::Tensor memory = at::empty(sizes, options);
-    if (poison_scopes > 0) memory.fill_(std::numeric_limits<double>::quiet_NaN());
+    if (poison_scopes > 0 || (memory.is_cpu() && simt::ScopedLeniency::active()))
+        memory.fill_(std::numeric_limits<double>::quiet_NaN());
     if (!memory.is_cpu()) return memory;
     std::shared_ptr<void> unwritten =
         simt::expect_kernels_to_write(memory.data_ptr(), memory.nbytes(), std::size_t(memory.element_size()));

@@ -92,17 +92,13 @@ class Registry {
         return regions_;
     }
 
-    std::string element_name(int tensor, std::uintptr_t address) const {
+    std::vector<std::int64_t> indices(int tensor, std::uintptr_t address) const {
         const std::scoped_lock lock(mutex_);
-        std::string name = tensor_name(tensor);
-        for (const GlobalView& view : views_) {
-            if (view.tensor != tensor) continue;
-            const auto indices = indices_of(view, address);
-            if (!indices) continue;
-            for (int i = 0; i < view.rank; ++i) name += (i ? ", " : "(") + std::to_string((*indices)[i]);
-            return name + ")";
-        }
-        return "an element of " + name;
+        for (const GlobalView& view : views_)
+            if (view.tensor == tensor)
+                if (const auto indices = indices_of(view, address))
+                    return {indices->begin(), indices->begin() + view.rank};
+        return {};
     }
 
   private:
@@ -222,8 +218,17 @@ void note_view(const GlobalView& view, bool writable, std::size_t alignment) {
 
 GlobalRegions global_regions() { return Registry::instance()->regions(); }
 
+std::vector<std::int64_t> global_indices(int tensor, std::uintptr_t address) {
+    return Registry::instance()->indices(tensor, address);
+}
+
 std::string global_element_name(int tensor, std::uintptr_t address) {
-    return Registry::instance()->element_name(tensor, address);
+    const std::vector<std::int64_t> indices = global_indices(tensor, address);
+    const std::string name = tensor_name(tensor);
+    if (indices.empty()) return "an element of " + name;
+    std::string text;
+    for (const std::int64_t index : indices) text += (text.empty() ? "" : ", ") + std::to_string(index);
+    return name + "(" + text + ")";
 }
 
 }  // namespace cpu

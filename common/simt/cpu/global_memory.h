@@ -54,6 +54,9 @@ void note_view(const GlobalView& view, bool writable, std::size_t alignment);
 /// What kernels may write, as of now.
 GlobalRegions global_regions();
 
+/// The indices of an element of that tensor; empty if no view of it is known that has the element.
+std::vector<std::int64_t> global_indices(int tensor, std::uintptr_t address);
+
 /// "O(0, 3, 17, 5)": all indices, also of an element that was reached through a slice.
 std::string global_element_name(int tensor, std::uintptr_t address);
 

@@ -163,6 +163,7 @@ class GlobalShadow {
     static bool same_warp(int a, int b) { return a / 32 == b / 32; }
     bool written_here(const Cell& c) const { return c.write_interval >= first_interval_; }
 
+    // These return while the machine is lenient.
     [[gnu::cold, gnu::noinline]] void unwritten(std::uintptr_t address, const GlobalAccessRecord& reader) const;
     [[gnu::cold, gnu::noinline]] void race(const char* does, std::uintptr_t address, const GlobalAccessRecord& access,
                                            const char* did, const GlobalAccessRecord& other) const;

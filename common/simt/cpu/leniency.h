@@ -8,8 +8,11 @@ inline namespace cpu {
 /// While one is alive, the CPU machine lets pass what a GPU lets pass, so that one sees which numbers come out of a
 /// wrong kernel. Of the whole program, like the imitated device; change it between launches only.
 ///
-///   race                 ignored; the order in which the machine runs threads decides, the same on every run
-///   uninitialised read   gives the poison that fills shared memory: NaN, or -1 as an integer
+///   race                 ignored; the order in which the machine runs threads decides, the same on every run (between
+///                        blocks: on every run with one worker)
+///   uninitialised read   gives the poison that fills shared memory: NaN, or -1 as an integer; outputs and workspaces
+///                        are filled with NaN
+///   partial write        ignored; what nobody wrote stays NaN
 ///   out of bounds        a read gives the same poison, a write goes nowhere
 ///
 /// All else is diagnosed as ever, since the kernel cannot go on: diverged barriers and collectives, deadlock, a

@@ -1,6 +1,7 @@
 #include "common/simt/cpu/views.h"
 
 #include <cstring>
+#include <vector>
 
 #include "common/simt/cpu/leniency.h"
 
@@ -22,14 +23,33 @@ void* nowhere() {
     return std::memset(memory, 0xFF, sizeof(memory));
 }
 
-[[noreturn]] void fail_tensor_index(int tensor, int dimension, std::int64_t index, std::int64_t extent,
-                                    int vector_width, SourceSite site) {
+/// "K(0, 3, 64, :)": the indices that slicing has fixed, those of this access, and ":" for what is still open.
+[[noreturn]] void fail_tensor_index(SliceOfTensor slice, std::span<const std::int64_t> indices, int dimension,
+                                    std::int64_t extent, int vector_width, SourceSite site) {
+    std::vector<std::int64_t> all = global_indices(slice.tensor, reinterpret_cast<std::uintptr_t>(slice.data));
+    const std::size_t rank = std::size_t(slice.rank), sliced = all.size() < rank ? 0 : all.size() - rank;
+    all.resize(sliced);
+    all.insert(all.end(), indices.begin(), indices.end());
+    std::string name = tensor_name(slice.tensor);
+    for (std::size_t i = 0; i < sliced + rank; ++i)
+        name += (i == 0 ? "(" : ", ") + (i < all.size() ? std::to_string(all[i]) : ":");
     Block& block = Block::current();
     block.fail({.fault = Fault::out_of_bounds,
                 .first = {block.thread(), site},
-                .what = std::string(tensor_name(tensor)) + ": index " + std::to_string(index) + span_of(vector_width) +
-                        " in dimension " + std::to_string(dimension) + ", whose extent is " + std::to_string(extent),
+                .what = name + ")" + span_of(vector_width) + " lies outside the tensor: index " +
+                        std::to_string(indices[std::size_t(dimension)]) + " in dimension " +
+                        std::to_string(sliced + std::size_t(dimension)) + ", whose extent is " + std::to_string(extent),
                 .advice = "the last tile of a ragged length needs a guard such as `if (row < length)`"});
+}
+
+[[noreturn]] void fail_askew(const std::string& element, std::size_t alignment, SourceSite site) {
+    Block& block = Block::current();
+    block.fail({.fault = Fault::misaligned,
+                .first = {block.thread(), site},
+                .what = element + " is not aligned to " + std::to_string(alignment) +
+                        " bytes, or its neighbours do not follow it in memory",
+                .advice = "a vector access needs contiguous elements and an address that is a multiple of its size; "
+                          "fall back to single elements where strides or offsets do not give that"});
 }
 
 }  // namespace
@@ -40,27 +60,28 @@ void* fail_index(const char* view, int row, int column, int rows, int columns, i
     block.fail({.fault = Fault::out_of_bounds,
                 .first = {block.thread(), site},
                 .what = std::string(view) + place(row, column) + span_of(vector_width) + " lies outside the tile of " +
-                        std::to_string(rows) + " rows and " + std::to_string(columns) + " columns"});
+                        std::to_string(rows) + " rows and " + std::to_string(columns) + " columns",
+                .advice = "a loop over the tile must end at its rows and columns, and a vector must end before the row "
+                          "does"});
 }
 
 void fail_alignment(const char* view, int row, int column, std::size_t alignment, SourceSite site) {
-    Block& block = Block::current();
-    block.fail({.fault = Fault::misaligned,
-                .first = {block.thread(), site},
-                .what = std::string(view) + place(row, column) + " is not aligned to " + std::to_string(alignment) +
-                        " bytes, or its neighbours do not follow it in memory",
-                .advice = "a vector access needs contiguous elements and an address that is a multiple of its size; "
-                          "fall back to single elements where strides or offsets do not give that"});
+    fail_askew(view + place(row, column), alignment, site);
 }
 
-void* fail_index(int tensor, int dimension, std::int64_t index, std::int64_t extent, int vector_width,
-                 SourceSite site) {
+void* fail_index(SliceOfTensor slice, std::span<const std::int64_t> indices, int dimension, std::int64_t extent,
+                 int vector_width, SourceSite site) {
     if (ScopedLeniency::active()) return nowhere();
-    fail_tensor_index(tensor, dimension, index, extent, vector_width, site);
+    fail_tensor_index(slice, indices, dimension, extent, vector_width, site);
 }
 
-void fail_slice(int tensor, int dimension, std::int64_t index, std::int64_t extent, SourceSite site) {
-    fail_tensor_index(tensor, dimension, index, extent, 1, site);
+void fail_slice(SliceOfTensor slice, std::span<const std::int64_t> indices, int dimension, std::int64_t extent,
+                SourceSite site) {
+    fail_tensor_index(slice, indices, dimension, extent, 1, site);
+}
+
+void fail_alignment(int tensor, const void* element, std::size_t alignment, SourceSite site) {
+    fail_askew(global_element_name(tensor, reinterpret_cast<std::uintptr_t>(element)), alignment, site);
 }
 
 void* SharedArena::carve(const char* name, int rows, int columns, int pitch, std::size_t element_bytes,

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <type_traits>
 
@@ -93,10 +95,19 @@ struct GlobalAccess {
                                               int vector_width, SourceSite site);
 [[noreturn, gnu::cold, gnu::noinline]] void fail_alignment(const char* view, int row, int column, std::size_t alignment,
                                                            SourceSite site);
-[[gnu::cold, gnu::noinline]] void* fail_index(int tensor, int dimension, std::int64_t index, std::int64_t extent,
-                                              int vector_width, SourceSite site);
-[[noreturn, gnu::cold, gnu::noinline]] void fail_slice(int tensor, int dimension, std::int64_t index,
-                                                       std::int64_t extent, SourceSite site);
+
+/// A tensor in global memory, or a slice of one: the last `rank` dimensions of what the host passed.
+struct SliceOfTensor {
+    int tensor;
+    const void* data;
+    int rank;
+};
+[[gnu::cold, gnu::noinline]] void* fail_index(SliceOfTensor slice, std::span<const std::int64_t> indices, int dimension,
+                                              std::int64_t extent, int vector_width, SourceSite site);
+[[noreturn, gnu::cold, gnu::noinline]] void fail_slice(SliceOfTensor slice, std::span<const std::int64_t> indices,
+                                                       int dimension, std::int64_t extent, SourceSite site);
+[[noreturn, gnu::cold, gnu::noinline]] void fail_alignment(int tensor, const void* element, std::size_t alignment,
+                                                           SourceSite site);
 
 /// A matrix in shared memory whose shape is known when the kernel is compiled. Rows lie `Pitch` elements apart; a pitch
 /// above `Columns` is padding against bank conflicts.
@@ -231,17 +242,17 @@ class GlobalTensor {
         using Vector = std::conditional_t<std::is_const_v<T>, const V, V>;
         T* const first = element(width, site, row, column);
         if (reinterpret_cast<std::uintptr_t>(first) % sizeof(V) || strides_[1] != 1) [[unlikely]]
-            fail_alignment(tensor_name(tensor_), int(row), int(column), sizeof(V), site);
+            fail_alignment(tensor_, first, sizeof(V), site);
         return Ref<Vector, GlobalAccess>{reinterpret_cast<Vector*>(first), {tensor_, site}};
     }
 
     /// The tensor that is left when the first indices are fixed: `K.slice(batch, head)` is a matrix.
     GlobalTensor<T, Rank - 1> slice(std::int64_t i, SourceSite site = SourceSite::here()) const requires(Rank > 1) {
-        return {{}, data_ + offset(0, i, site), extents_ + 1, strides_ + 1, tensor_};
+        return {{}, start_of_slice(site, i), extents_ + 1, strides_ + 1, tensor_};
     }
     GlobalTensor<T, Rank - 2> slice(std::int64_t i, std::int64_t j, SourceSite site = SourceSite::here()) const
         requires(Rank > 2) {
-        return {{}, data_ + offset(0, i, site) + offset(1, j, site), extents_ + 2, strides_ + 2, tensor_};
+        return {{}, start_of_slice(site, i, j), extents_ + 2, strides_ + 2, tensor_};
     }
 
   private:
@@ -265,7 +276,9 @@ class GlobalTensor {
             const int d = dimension++, neighbours = d + 1 == Rank ? width : 1;
             const bool inside = i >= 0 && i + neighbours <= extents_[d];
             if (!inside) [[unlikely]]
-                place = static_cast<T*>(fail_index(tensor_, d, i, extents_[d], neighbours, site));
+                place = static_cast<T*>(fail_index({tensor_, data_, Rank},
+                                                   std::array<std::int64_t, sizeof...(Index)>{index...}, d, extents_[d],
+                                                   neighbours, site));
             else
                 place += i * strides_[d];
             return inside;
@@ -274,10 +287,16 @@ class GlobalTensor {
         return place;
     }
 
-    std::int64_t offset(int dimension, std::int64_t index, SourceSite site) const {
-        if (index < 0 || index >= extents_[dimension]) [[unlikely]]
-            fail_slice(tensor_, dimension, index, extents_[dimension], site);
-        return index * strides_[dimension];
+    template <class... Index>
+    T* start_of_slice(SourceSite site, Index... index) const {
+        const std::array<std::int64_t, sizeof...(Index)> at{index...};
+        T* start = data_;
+        for (std::size_t d = 0; d < at.size(); ++d) {
+            if (at[d] < 0 || at[d] >= extents_[d]) [[unlikely]]
+                fail_slice({tensor_, data_, Rank}, at, int(d), extents_[d], site);
+            start += at[d] * strides_[d];
+        }
+        return start;
     }
 
     T* data_ = nullptr;
