@@ -877,6 +877,25 @@ TEST(Inputs, layouts_hold_the_same_numbers) {
     }
 }
 
+TEST(Inputs, scores_are_what_attention_makes_of_the_same_case) {
+    AttentionCase problem{.query_length = 5, .key_length = 33, .head_dim = 8, .dtype = torch::kBFloat16, .seed = 3};
+    problem.options.scale = -0.5;
+    auto in_float32 = problem;
+    in_float32.dtype = torch::kFloat32;
+    const auto inputs = make_inputs(in_float32, test_device());
+    const auto expected = (at::matmul(inputs.q[0][0], inputs.k[0][0].t()) * -0.5).to(torch::kBFloat16);
+    const auto plain = make_scores(problem, test_device());
+    EXPECT_TRUE(plain.is_contiguous());
+    EXPECT_TRUE(at::allclose(plain.to(torch::kFloat32), expected.to(torch::kFloat32), 0.01, 0.01));
+    problem.layout = Layout::padded_rows;
+    const auto padded = make_scores(problem, test_device());
+    EXPECT_TRUE(at::equal(padded, plain));
+    EXPECT_GT(padded.stride(0), 33);
+
+    problem.query_heads = 2;
+    EXPECT_TRUE(throws_mentioning([&] { make_scores(problem, test_device()); }, {"one batch and one head"}));
+}
+
 TEST(Inputs, layouts_are_what_their_names_say) {
     for (const auto dtype : kDtypes) {
         for (const int64_t head_dim : {1, 7, 15, 16, 64}) {

@@ -3,13 +3,13 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include <exception>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "common/reference/bad_inputs.h"
+#include "common/reference/call_memory.h"
 #include "common/reference/cases.h"
 #include "common/reference/comparison.h"
 #include "common/reference/inputs.h"
@@ -33,9 +33,6 @@ using AttentionEntry = std::function<AttentionResult(const torch::Tensor& q, con
 /// Passes iff `callable` throws a std::exception whose message contains every needle (backtraces do not count).
 ::testing::AssertionResult throws_mentioning(const std::function<void()>& callable,
                                              const std::vector<std::string>& needles);
-
-/// What an exception says, without the backtrace that libtorch appends.
-std::string message_of(const std::exception& error);
 
 /// Names a parameterized test after its parameter: `INSTANTIATE_TEST_SUITE_P(…, ValuesIn(standard_cases()), ByName{})`.
 struct ByName {

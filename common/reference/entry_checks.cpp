@@ -125,26 +125,17 @@ template <class Function>
     return findings.verdict();
 }
 
-/// The numbers as integers, which are equal where NaN is not and differ where -0 and 0 do not.
-torch::Tensor bits(const torch::Tensor& tensor) {
-    const auto item_size = tensor.element_size();
-    return tensor.contiguous().view(item_size == 2 ? torch::kInt16 : item_size == 4 ? torch::kInt32 : torch::kInt64);
-}
-
 void expect_same_bits(Findings& findings, const AttentionResult& a, const AttentionResult& b, Lse lse) {
-    const auto same = [](const torch::Tensor& x, const torch::Tensor& y) {
-        return x.scalar_type() == y.scalar_type() && at::equal(bits(x), bits(y));
-    };
     if (!a.out.defined() || !b.out.defined()) {
         findings.wrong("out is undefined");
     } else {
-        findings.expect(same(a.out, b.out), "out differs");
+        findings.expect(same_bits(a.out, b.out), "out differs");
     }
     if (lse == Lse::absent) return;
     if (!a.lse.defined() || !b.lse.defined()) {
         findings.wrong("lse is undefined");
     } else {
-        findings.expect(same(a.lse, b.lse), "lse differs");
+        findings.expect(same_bits(a.lse, b.lse), "lse differs");
     }
 }
 

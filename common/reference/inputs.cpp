@@ -145,6 +145,20 @@ std::string_view name_of(torch::ScalarType dtype) {
     }
 }
 
+std::string_view name_of(Mask mask) {
+    switch (mask) {
+        case Mask::none:
+            return "none";
+        case Mask::causal_bottom_right:
+            return "bottom_right";
+        case Mask::causal_top_left:
+            return "top_left";
+    }
+    return "unknown_mask";
+}
+
+}  // namespace
+
 std::string_view name_of(Family family) {
     switch (family) {
         case Family::normal:
@@ -184,20 +198,6 @@ std::string_view name_of(Layout layout) {
     }
     return "unknown_layout";
 }
-
-std::string_view name_of(Mask mask) {
-    switch (mask) {
-        case Mask::none:
-            return "none";
-        case Mask::causal_bottom_right:
-            return "bottom_right";
-        case Mask::causal_top_left:
-            return "top_left";
-    }
-    return "unknown_mask";
-}
-
-}  // namespace
 
 int64_t work(const AttentionCase& problem) {
     return problem.batch * problem.query_heads * problem.query_length * problem.key_length * problem.head_dim;
@@ -256,6 +256,14 @@ AttentionInputs make_inputs(const AttentionCase& problem, torch::Device device) 
     const bool one_kv_head = problem.layout == Layout::expanded_heads;
     return {place(values.q, one_kv_head ? Layout::contiguous : problem.layout), place(values.k, problem.layout),
             place(values.v, problem.layout)};
+}
+
+torch::Tensor make_scores(const AttentionCase& problem, torch::Device device) {
+    TORCH_CHECK(problem.batch == 1 && problem.query_heads == 1 && problem.kv_heads == 1, "reference: case ",
+                describe(problem), " must have one batch and one head to make a matrix of scores");
+    const auto values = make_values(problem);
+    const auto scores = at::matmul(values.q, values.k.transpose(2, 3)) * scale_of(problem);
+    return with_layout(scores.to(problem.dtype).to(device), problem.layout)[0][0];
 }
 
 }  // namespace ladder::reference

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <iosfwd>
 #include <string>
+#include <string_view>
 
 #include "common/attention/options.h"
 
@@ -48,6 +49,10 @@ struct AttentionCase {
     uint64_t seed = 0;
 };
 
+/// The enumerator as it is written in C++.
+std::string_view name_of(Family family);
+std::string_view name_of(Layout layout);
+
 /// Multiply-adds in one of the two matrix products, B * Hq * Sq * Sk * D: what a case costs on the CPU machine.
 int64_t work(const AttentionCase& problem);
 
@@ -64,6 +69,10 @@ struct AttentionInputs {
 
 /// Builds the tensors of a case. The same case gives the same numbers on every device.
 AttentionInputs make_inputs(const AttentionCase& problem, torch::Device device);
+
+/// What softmax meets inside attention: the scaled scores x [Sq, Sk] of a case with one batch and one head, in the
+/// case's dtype and layout. The same case gives the same numbers on every device.
+torch::Tensor make_scores(const AttentionCase& problem, torch::Device device);
 
 /// The same numbers in another memory layout, on the same device. `expanded_heads` keeps only head 0.
 torch::Tensor with_layout(const torch::Tensor& tensor, Layout layout);

@@ -55,6 +55,18 @@ class ScopedCpuDevice {
     Device before_;
 };
 
+/// Runs blocks on another number of OS threads while alive.
+class ScopedCpuWorkers {
+  public:
+    explicit ScopedCpuWorkers(int workers) : before_(cpu_workers()) { set_cpu_workers(workers); }
+    ~ScopedCpuWorkers() { set_cpu_workers(before_); }
+    ScopedCpuWorkers(const ScopedCpuWorkers&) = delete;
+    ScopedCpuWorkers& operator=(const ScopedCpuWorkers&) = delete;
+
+  private:
+    int before_;
+};
+
 /// The current CUDA device. Null in a build without CUDA.
 [[gnu::weak]] Device cuda_device();
 
