@@ -1,0 +1,103 @@
+#include "common/fuzz/bad_calls.h"
+
+#include <algorithm>
+
+#include "common/reference/bad_inputs.h"
+
+namespace ladder::fuzz {
+namespace {
+
+constexpr std::int64_t kBatch = 2, kHeads = 2, kQueries = 3, kKeys = 7, kHeadDim = 16;
+
+class BadCallTable {
+  public:
+    explicit BadCallTable(torch::Device device) : device_(device) {}
+
+    torch::Tensor tensor(at::IntArrayRef sizes, torch::ScalarType dtype = torch::kFloat32) const {
+        return at::ones(sizes, at::TensorOptions().dtype(dtype).device(device_));
+    }
+
+    /// A call that would be accepted, but for what `change` does to it.
+    template <class Change>
+    void add(std::string name, std::vector<std::string> mentions, const Change& change) {
+        const torch::Tensor cache = tensor({kBatch, kHeads, kKeys, kHeadDim});
+        BadCall call{.name = std::move(name),
+                     .operands = {.q = tensor({kBatch, kHeads, kQueries, kHeadDim}), .k = cache, .v = cache},
+                     .mentions = std::move(mentions)};
+        change(call);
+        calls_.push_back(std::move(call));
+    }
+
+    void add_x(std::string name, std::vector<std::string> mentions, const torch::Tensor& x) {
+        mentions.push_back("x:");
+        calls_.push_back({.name = std::move(name), .operands = {.q = x}, .mentions = std::move(mentions)});
+    }
+
+    std::vector<BadCall> take() { return std::move(calls_); }
+
+  private:
+    torch::Device device_;
+    std::vector<BadCall> calls_;
+};
+
+void add_softmax(BadCallTable& table) {
+    table.add_x("undefined", {"undefined"}, {});
+    table.add_x("float64", {"Double"}, table.tensor({2, 3}, torch::kFloat64));
+    table.add_x("rank_1", {"rank 1", "[7]"}, table.tensor({7}));
+    table.add_x("no_rows", {"[0, 4]"}, table.tensor({0, 4}));
+    table.add_x("no_columns", {"[4, 0]"}, table.tensor({4, 0}));
+    table.add_x("last_stride_6", {"stride 6"}, table.tensor({4, 6}).t());
+}
+
+void add_masks(BadCallTable& table, const std::vector<Mask>& accepted) {
+    for (const auto& [name, mask] : {std::pair<const char*, Mask>{"causal_bottom_right", Mask::causal_bottom_right},
+                                     {"causal_top_left", Mask::causal_top_left},
+                                     {"no_such_mask", static_cast<Mask>(9)}})
+        if (std::ranges::find(accepted, mask) == accepted.end())
+            table.add(std::string("mask_") + name, {"mask:"},
+                      [mask = mask](BadCall& call) { call.problem.attention.options.mask = mask; });
+}
+
+void add_blocks(BadCallTable& table) {
+    for (const std::int64_t rows : {std::int64_t{0}, std::int64_t{-1}, std::int64_t{1025}, std::int64_t{1} << 32})
+        table.add("block_rows_" + std::to_string(rows), {"block_rows", std::to_string(rows)},
+                  [=](BadCall& call) { call.problem.block_rows = rows; });
+}
+
+void add_decoding(BadCallTable& table) {
+    for (const std::int64_t splits : {std::int64_t{0}, std::int64_t{-1}, std::int64_t{1025}, std::int64_t{1} << 32})
+        table.add("splits_" + std::to_string(splits), {"splits:", std::to_string(splits)},
+                  [=](BadCall& call) { call.problem.splits = splits; });
+    const auto add_lengths = [&](const std::string& name, std::vector<std::string> mentions, torch::Tensor lengths) {
+        mentions.push_back("kv_lengths:");
+        table.add("kv_lengths_" + name, std::move(mentions),
+                  [&](BadCall& call) { call.operands.kv_lengths = lengths; });
+    };
+    add_lengths("undefined", {"undefined"}, {});
+    add_lengths("of_another_batch", {"[3]", "[2]"}, table.tensor({3}, torch::kInt64));
+    add_lengths("float", {"Float"}, table.tensor({kBatch}));
+    add_lengths("negative", {"-1"}, table.tensor({kBatch}, torch::kInt64).neg());
+    add_lengths("too_long", {"8", "7"}, table.tensor({kBatch}, torch::kInt64).mul(kKeys + 1));
+}
+
+}  // namespace
+
+std::vector<BadCall> bad_calls(const Entry& entry, torch::Device device) {
+    BadCallTable table(device);
+    if (entry.form == Form::softmax) {
+        add_softmax(table);
+        return table.take();
+    }
+    for (auto& bad : reference::bad_inputs(device))
+        table.add(bad.name, bad.mentions, [&](BadCall& call) {
+            call.operands = {.q = bad.q, .k = bad.k, .v = bad.v};
+            call.problem.attention.options = bad.options;
+            call.problem.attention.options.mask = entry.masks.front();
+        });
+    add_masks(table, entry.masks);
+    if (entry.form == Form::blocked) add_blocks(table);
+    if (entry.form == Form::decode) add_decoding(table);
+    return table.take();
+}
+
+}  // namespace ladder::fuzz

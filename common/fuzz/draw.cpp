@@ -1,0 +1,199 @@
+#include "common/fuzz/draw.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "common/attention/check.h"
+#include "common/fuzz/bad_calls.h"
+#include "common/fuzz/random.h"
+#include "common/simt/device_profile.h"
+
+namespace ladder::fuzz {
+namespace {
+
+using reference::AttentionCase, reference::Family, reference::Layout;
+
+/// Most mistakes with lengths show beside the edge of a tile, and tiles are powers of two.
+std::int64_t draw_length(Random& random, std::int64_t longest) {
+    const std::int64_t way = random.below(4);
+    if (way == 0) return random.between(1, std::min<std::int64_t>(longest, 9));
+    if (way == 1) return random.between(1, longest);
+    std::int64_t tile = std::int64_t{16} << random.below(6);
+    while (tile > longest) tile /= 2;
+    const std::int64_t tiles = random.between(1, 3), beyond = random.between(-1, 1);
+    return std::clamp<std::int64_t>(tiles * tile + beyond, 1, longest);
+}
+
+std::int64_t draw_head_dim(Random& random) {
+    switch (random.below(4)) {
+        case 0:
+            return random.pick({1, 2, 3, 5, 7, 31, 33, 63, 65, 127, 129, 255});
+        case 1:
+            return 8 * random.between(1, kMaxHeadDim / 8);
+        case 2:
+            return random.between(1, kMaxHeadDim);
+        default:
+            return std::int64_t{16} << random.below(5);
+    }
+}
+
+std::int64_t scores_of(const AttentionCase& c) { return c.batch * c.query_heads * c.query_length * c.key_length; }
+
+/// Draws sizes anew, each smaller than before, until the problem is quick enough.
+void bound_work(Random& random, const Entry& entry, AttentionCase& c) {
+    std::int64_t group = c.query_heads / c.kv_heads;
+    while (reference::work(c) > entry.most_work || scores_of(c) > entry.most_scores) {
+        const std::array sizes{&c.batch, &c.kv_heads, &group, &c.query_length, &c.key_length, &c.head_dim};
+        std::int64_t& size = *random.pick(sizes);
+        if (size > 1) size = draw_length(random, size - 1);
+        c.query_heads = c.kv_heads * group;
+    }
+}
+
+/// These divide by the scale, to make scores of a certain size.
+bool solves_for_scale(Family family) {
+    return family != Family::normal && family != Family::equal_scores && family != Family::offset_values &&
+           family != Family::tiny;
+}
+
+constexpr double kWidestScores = 8.0;      // standard deviation, of normal q and k
+constexpr double kSmallestDivisor = 0.05;  // scale of a family that divides by it
+
+bool is_decidable_scale(const AttentionCase& c, double scale) {
+    if (std::abs(scale) * std::sqrt(double(c.head_dim)) > kWidestScores) return false;
+    return !solves_for_scale(c.family) || scale >= kSmallestDivisor;
+}
+
+double draw_scale(Random& random, const AttentionCase& c) {
+    double scale = solves_for_scale(c.family) ? random.pick({kSmallestDivisor, 0.125, 0.3, 1.0})
+                                              : random.pick({0.0, 1e-30, 1e-6, 0.01, 0.3, 1.0, 8.0, -0.01, -0.3, -8.0});
+    while (!is_decidable_scale(c, scale)) scale /= 2;
+    return scale;
+}
+
+bool weights_stay_above_zero(const AttentionCase& c) {
+    const bool ordinary = c.family == Family::normal || c.family == Family::offset_values;
+    return !c.options.scale &&
+           ((ordinary && c.head_dim >= 16) || c.family == Family::tiny || c.family == Family::equal_scores);
+}
+
+bool has_enough_rows(const Entry& entry, const AttentionCase& c) {
+    constexpr std::int64_t kRows = 64;
+    return !entry.rounds_scores || c.dtype == torch::kFloat32 || c.batch * c.query_heads * c.query_length >= kRows;
+}
+
+bool rounding_of_splits_shows(const Entry& entry, const Problem& p) {
+    const bool one_split = p.splits == 1 && p.property != Property::ignores_splits;
+    return entry.form == Form::decode && p.attention.dtype == torch::kFloat32 &&
+           p.attention.family == Family::scores_near_minus_1000 && !one_split;
+}
+
+NonFinite draw_non_finite(Random& random, const Entry& entry, const AttentionCase& c) {
+    using Argument = NonFinite::Argument;
+    NonFinite drawn;
+    if (entry.form == Form::softmax) {
+        drawn.index = {0, 0, random.below(c.query_length), random.below(c.key_length)};
+    } else {
+        drawn.argument = weights_stay_above_zero(c) ? random.pick({Argument::q, Argument::k, Argument::v})
+                                                    : random.pick({Argument::q, Argument::k});
+        const bool in_q = drawn.argument == Argument::q;
+        drawn.index = {random.below(c.batch), random.below(in_q ? c.query_heads : c.kv_heads),
+                       random.below(in_q ? c.query_length : c.key_length), random.below(c.head_dim)};
+    }
+    drawn.value =
+        random.pick({NonFinite::Value::nan, NonFinite::Value::plus_infinity, NonFinite::Value::minus_infinity});
+    return drawn;
+}
+
+std::vector<std::int64_t> draw_kv_lengths(Random& random, const AttentionCase& c) {
+    std::vector<std::int64_t> lengths;
+    for (std::int64_t b = 0; b < c.batch; ++b)
+        lengths.push_back(random.one_in(8) ? 0 : random.one_in(4) ? c.key_length : draw_length(random, c.key_length));
+    return lengths;
+}
+
+void draw_shape(Random& random, const Entry& entry, AttentionCase& c) {
+    if (entry.form == Form::softmax) {
+        c.head_dim = 16;
+    } else {
+        c.batch = random.pick({1, 1, 2, 3});
+        c.kv_heads = random.pick({1, 1, 2, 3});
+        c.query_heads = c.kv_heads * random.pick({1, 1, 1, 2, 3, 4, 8});
+        c.head_dim = draw_head_dim(random);
+    }
+    // Decoding is about one query token, or a few.
+    c.query_length = entry.form == Form::decode && random.one_in(2) ? random.pick({1, 1, 2, 3})
+                                                                    : draw_length(random, entry.longest_query);
+    c.key_length = draw_length(random, entry.longest_key);
+    const bool square = (entry.form == Form::attention || entry.form == Form::blocked) && random.one_in(4);
+    if (square && c.query_length <= entry.longest_key) c.key_length = c.query_length;
+    bound_work(random, entry, c);
+}
+
+Property draw_property(Random& random, const Entry& entry, const Problem& p) {
+    // The plan for the splits may look at the whole batch, and then another plan rounds otherwise.
+    const bool rounds_alike = entry.form != Form::decode || p.splits;
+    switch (random.below(3)) {
+        case 0:
+            return rounds_alike && entry.form != Form::softmax && p.attention.batch > 1
+                       ? Property::ignores_batch_neighbours
+                       : Property::repeats_bitwise;
+        case 1:
+            return entry.form == Form::decode ? Property::ignores_splits : Property::repeats_bitwise;
+        default:
+            return Property::repeats_bitwise;
+    }
+}
+
+Problem draw_for(Random& random, const Entry& entry) {
+    constexpr std::array kFamilies{
+        Family::scores_near_minus_1000, Family::one_huge_logit, Family::equal_scores,  Family::index_ramp,
+        Family::offset_values,          Family::tiny,           Family::rising_scores, Family::falling_scores};
+    Problem p;
+    AttentionCase& c = p.attention;
+    draw_shape(random, entry, c);
+    c.dtype = random.pick({torch::kFloat32, torch::kFloat16, torch::kBFloat16});
+    if (!has_enough_rows(entry, c)) c.dtype = torch::kFloat32;
+    c.family = random.one_in(2) ? Family::normal : random.pick(kFamilies);
+    if (random.one_in(2))
+        c.layout = random.pick({Layout::bshd, Layout::padded_rows, Layout::sliced_offset, Layout::expanded_heads});
+    c.options.mask = random.pick(entry.masks);
+    if (entry.form != Form::softmax && random.one_in(4)) c.options.scale = draw_scale(random, c);
+    c.seed = std::uint64_t(random.below(1'000'000));
+
+    if (entry.form == Form::blocked && !random.one_in(4)) p.block_rows = draw_length(random, 200);
+    if (entry.form == Form::decode) {
+        if (!random.one_in(3)) p.splits = random.one_in(2) ? random.between(1, 4) : random.between(1, 20);
+        if (!random.one_in(3)) p.kv_lengths = draw_kv_lengths(random, c);
+    }
+    if (random.one_in(8)) p.non_finite = draw_non_finite(random, entry, c);
+    if (random.one_in(5)) p.property = draw_property(random, entry, p);
+    if (rounding_of_splits_shows(entry, p)) {
+        p.splits = 1;
+        if (p.property == Property::ignores_splits) p.property = Property::repeats_bitwise;
+    }
+    if (random.one_in(2)) p.profile = std::string(random.pick(simt::device_profiles()).name);
+    if (random.one_in(4)) p.workers = int(random.between(2, 4));
+    if (random.one_in(40)) p.bad_call = random.pick(bad_calls(entry, torch::kCPU)).name;
+    return p;
+}
+
+}  // namespace
+
+bool is_decidable(const Entry& entry, const Problem& p) {
+    const AttentionCase& c = p.attention;
+    if (c.options.scale && !is_decidable_scale(c, *c.options.scale)) return false;
+    if (p.non_finite && p.non_finite->argument == NonFinite::Argument::v && !weights_stay_above_zero(c)) return false;
+    return has_enough_rows(entry, c) && !rounding_of_splits_shows(entry, p);
+}
+
+Draw draw_problem(std::span<const Entry> entries, std::uint64_t seed, std::uint64_t number) {
+    Random random(seed, number);
+    Draw draw;
+    draw.entry = std::size_t(random.below(std::int64_t(entries.size())));
+    draw.problem = draw_for(random, entries[draw.entry]);
+    return draw;
+}
+
+}  // namespace ladder::fuzz

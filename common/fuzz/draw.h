@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "common/fuzz/entry.h"
+
+namespace ladder::fuzz {
+
+struct Draw {
+    std::size_t entry = 0;  ///< index into the entries
+    Problem problem = {};
+};
+
+/// Whether the reference can tell right from wrong on this problem:
+///
+///   - Scores of ordinary size. The error of a score of several hundred that is a sum of many terms enters an exponent,
+///     and no bound on the result can tell it from a mistake. So |scale| sqrt(D) is at most 8, and families that divide
+///     by the scale get no scale near 0 nor below.
+///   - An infinite or NaN value only where every weight is far from 0: infinity times a weight that is 0 in float32 but
+///     not in float64, where the oracle lives, has two right answers.
+///   - An entry that rounds its scores to 16 bits gets at least 64 rows. Its error is then of the size of the yardstick
+///     that it is held against, plain torch in that dtype; of a few rows, one or the other may happen to come out
+///     exact.
+///   - Scores near -1000 in float32 come to an entry that merges splits as one split. Splits are merged by their
+///     log-sum-exp, and that of such scores is rounded by 3e-5, which the weights of the splits then carry.
+bool is_decidable(const Entry& entry, const Problem& problem);
+
+/// Problem number `number` of `seed`: the same on every machine, for the same entries.
+///
+/// All are within the entry's contract and decidable. A problem may ask for more shared memory than its device has; it
+/// must then be refused.
+Draw draw_problem(std::span<const Entry> entries, std::uint64_t seed, std::uint64_t number);
+
+}  // namespace ladder::fuzz

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/attention/options.h"
+#include "common/fuzz/problem.h"
+
+namespace ladder::fuzz {
+
+/// How an entry is called, and so which fields of a problem mean something to it.
+enum class Form {
+    softmax,    ///< entry(x)
+    attention,  ///< entry(q, k, v, options)
+    blocked,    ///< entry(q, k, v, options, block_rows)
+    decode,     ///< entry(q, k, v, {.attention = options, .kv_lengths = …, .splits = …})
+};
+
+/// The tensors of one call.
+struct Operands {
+    torch::Tensor q;  ///< for softmax: x [rows, N], and no other
+    torch::Tensor k = {};
+    torch::Tensor v = {};
+    std::optional<torch::Tensor> kv_lengths = {};
+};
+
+/// A function under test, and what it takes. The limits bound the time of one problem, not what the entry can do.
+struct Entry {
+    int phase = 0;
+    std::string name = {};       ///< the C++ function in namespace ladder
+    std::string header = {};     ///< where it is declared
+    std::string test_file = {};  ///< where tests of it live
+    Form form = Form::attention;
+    bool rounds_scores = false;  ///< to the dtype of q, as plain torch calls would; see is_decidable
+    std::vector<Mask> masks = {Mask::none};
+    std::int64_t longest_query = 200;
+    std::int64_t longest_key = 400;
+    std::int64_t most_work = 1'500'000;  ///< multiply-adds of one matrix product, see reference::work
+    std::int64_t most_scores = 60'000;   ///< B * Hq * Sq * Sk
+
+    /// Calls it. The result of softmax goes into `out`.
+    std::function<AttentionResult(const Operands&, const Problem&)> call = {};
+};
+
+}  // namespace ladder::fuzz

@@ -1,0 +1,146 @@
+// Problem I of seed S is the same everywhere, and the problems cover what the entries take.
+
+#include "common/fuzz/draw.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "common/simt/device_profile.h"
+#include "tests/fuzz/planted.h"
+
+namespace ladder::fuzz {
+namespace {
+
+std::vector<Entry> one_of_each_form() {
+    std::vector<Entry> entries;
+    for (const Form form : {Form::softmax, Form::attention, Form::blocked, Form::decode})
+        entries.push_back(honest_entry(form));
+    entries[1].masks = {Mask::none, Mask::causal_bottom_right, Mask::causal_top_left};
+    entries[2].rounds_scores = true;
+    return entries;
+}
+
+std::string line_of(const Draw& draw) {
+    return std::to_string(draw.entry) + " " + describe(draw.problem) + " seed " +
+           std::to_string(draw.problem.attention.seed);
+}
+
+/// FNV-1a: the same on every machine, as std::hash need not be.
+std::uint64_t hash_of(const std::string& text, std::uint64_t hash = 0xcbf29ce484222325) {
+    for (const unsigned char c : text) hash = (hash ^ c) * 0x100000001b3;
+    return hash;
+}
+
+// These change when something is added to what is drawn, and to the tables that are drawn from (device profiles, bad
+// inputs). Then the old numbers mean other problems, and the new values belong here.
+TEST(FuzzDraw, ProblemIOfSeedSIsTheSameEverywhere) {
+    const auto entries = one_of_each_form();
+    EXPECT_EQ(line_of(draw_problem(entries, 42, 0)),
+              "1 bf16_b3_q1_k187_d15_sliced_offset_top_left_scalem2, on a100 seed 433452");
+    EXPECT_EQ(line_of(draw_problem(entries, 42, 1)),
+              "3 f32_q3_k400_d16_padded_rows_bottom_right, kv_lengths {400}, k[0][0][342][3] = NaN, on v100, 3 workers "
+              "seed 490113");
+    EXPECT_EQ(line_of(draw_problem(entries, 43, 1)), "0 bf16_q4_k182_d16_sliced_offset seed 289370");
+    std::uint64_t hash = 0xcbf29ce484222325;
+    for (std::uint64_t number = 0; number < 2000; ++number)
+        hash = hash_of(line_of(draw_problem(entries, 7, number)), hash);
+    EXPECT_EQ(hash, 10334079887155536244u);
+}
+
+TEST(FuzzDraw, OrderDoesNotMatter) {
+    const auto entries = one_of_each_form();
+    const std::string alone = line_of(draw_problem(entries, 9, 500));
+    for (std::uint64_t number = 490; number < 500; ++number) draw_problem(entries, 9, number);
+    EXPECT_EQ(line_of(draw_problem(entries, 9, 500)), alone);
+}
+
+TEST(FuzzDraw, SeedsAndNumbersGiveDifferentProblems) {
+    const auto entries = one_of_each_form();
+    std::set<std::string> lines;
+    for (std::uint64_t seed = 0; seed < 40; ++seed)
+        for (std::uint64_t number = 0; number < 40; ++number) {
+            const Draw draw = draw_problem(entries, seed, number);
+            if (draw.problem.bad_call.empty()) lines.insert(line_of(draw));
+        }
+    EXPECT_GT(lines.size(), 1500u);
+}
+
+TEST(FuzzDraw, EveryProblemIsDecidableAndBounded) {
+    const auto entries = one_of_each_form();
+    for (std::uint64_t number = 0; number < 5000; ++number) {
+        const auto [index, p] = draw_problem(entries, 3, number);
+        const Entry& entry = entries[index];
+        const reference::AttentionCase& c = p.attention;
+        ASSERT_TRUE(is_decidable(entry, p)) << describe(p);
+        ASSERT_LE(reference::work(c), entry.most_work) << describe(p);
+        ASSERT_LE(c.query_length, entry.longest_query) << describe(p);
+        ASSERT_LE(c.key_length, entry.longest_key) << describe(p);
+        ASSERT_TRUE(c.head_dim >= 1 && c.head_dim <= 256) << describe(p);
+        ASSERT_EQ(c.query_heads % c.kv_heads, 0) << describe(p);
+        ASSERT_NE(std::ranges::find(entry.masks, c.options.mask), entry.masks.end()) << describe(p);
+        if (p.kv_lengths) {
+            ASSERT_EQ(std::int64_t(p.kv_lengths->size()), c.batch) << describe(p);
+        }
+        ASSERT_EQ(p.block_rows.has_value() && entry.form != Form::blocked, false) << describe(p);
+        ASSERT_EQ((p.splits || p.kv_lengths) && entry.form != Form::decode, false) << describe(p);
+    }
+}
+
+TEST(FuzzDraw, CoversTheWholeSpace) {
+    const auto entries = one_of_each_form();
+    std::map<std::string, int> seen;
+    for (std::uint64_t number = 0; number < 20'000; ++number) {
+        const auto [index, p] = draw_problem(entries, 11, number);
+        const reference::AttentionCase& c = p.attention;
+        const auto see = [&](const std::string& what, std::int64_t value) { ++seen[what + std::to_string(value)]; };
+        see("form ", int(entries[index].form));
+        see("batch ", c.batch);
+        see("kv heads ", c.kv_heads);
+        see("group ", c.query_heads / c.kv_heads);
+        see("queries ", c.query_length);
+        see("keys ", c.key_length);
+        see("head dim ", c.head_dim);
+        see("dtype ", int(c.dtype));
+        see("family ", int(c.family));
+        see("layout ", int(c.layout));
+        see("mask ", int(c.options.mask));
+        see("property ", int(p.property));
+        see("workers ", p.workers);
+        ++seen["profile " + p.profile];
+        if (c.options.scale)
+            ++seen[*c.options.scale < 0 ? "scale < 0" : *c.options.scale > 0 ? "scale > 0" : "scale 0"];
+        if (p.non_finite) see("non-finite ", 10 * int(p.non_finite->argument) + int(p.non_finite->value));
+        if (p.splits) see("splits ", *p.splits);
+        for (const std::int64_t length : p.kv_lengths.value_or(std::vector<std::int64_t>())) see("length ", length);
+        if (p.block_rows) see("block rows ", *p.block_rows);
+        if (!p.bad_call.empty()) ++seen["bad call"];
+    }
+    const auto expect = [&](const std::string& what, const std::vector<std::int64_t>& values, int times) {
+        for (const std::int64_t value : values) EXPECT_GE(seen[what + std::to_string(value)], times) << what << value;
+    };
+    expect("form ", {0, 1, 2, 3}, 4000);
+    expect("batch ", {1, 2, 3}, 100);
+    expect("kv heads ", {1, 2, 3}, 100);
+    expect("group ", {1, 2, 3, 4, 8}, 100);
+    expect("queries ", {1, 2, 31, 32, 33, 63, 64, 65, 127, 128, 129}, 20);
+    expect("keys ", {1, 2, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257}, 20);
+    expect("head dim ", {1, 2, 3, 8, 16, 31, 32, 33, 63, 64, 65, 96, 128, 129, 255, 256}, 20);
+    expect("dtype ", {int(torch::kFloat32), int(torch::kFloat16), int(torch::kBFloat16)}, 4000);
+    expect("family ", {0, 1, 2, 3, 4, 5, 6, 7, 8}, 500);
+    expect("layout ", {0, 1, 2, 3, 4}, 1000);
+    expect("mask ", {0, 1, 2}, 500);
+    expect("property ", {0, 1, 2, 3}, 100);
+    expect("workers ", {1, 2, 3, 4}, 500);
+    expect("non-finite ", {0, 1, 2, 10, 11, 12, 20, 21, 22}, 20);
+    expect("splits ", {1, 2, 3, 4, 7, 20}, 50);
+    expect("length ", {0, 1, 128}, 10);
+    expect("block rows ", {1, 16, 31, 64, 128}, 10);
+    for (const char* what : {"scale < 0", "scale > 0", "scale 0", "bad call"}) EXPECT_GE(seen[what], 200) << what;
+    for (const simt::DeviceProfile& profile : simt::device_profiles())
+        EXPECT_GE(seen["profile " + std::string(profile.name)], 500) << profile.name;
+}
+
+}  // namespace
+}  // namespace ladder::fuzz

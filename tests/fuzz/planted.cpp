@@ -1,0 +1,350 @@
+#include "tests/fuzz/planted.h"
+
+#include <cmath>
+#include <ostream>
+#include <stdexcept>
+#include <utility>
+
+#include "common/attention/allocate.h"
+#include "common/attention/check.h"
+#include "common/reference/oracle.h"
+#include "common/simt/simt.h"
+
+namespace ladder::fuzz {
+namespace {
+
+using Call = std::function<AttentionResult(const Operands&, const Problem&)>;
+
+AttentionResult attend(const Operands& t, const AttentionOptions& options) {
+    const AttentionResult exact = reference::attention_oracle(t.q, t.k, t.v, options, t.kv_lengths);
+    return {exact.out.to(t.q.scalar_type()), exact.lse.to(torch::kFloat32)};
+}
+
+AttentionResult honest_attention(const Operands& t, const Problem& p) {
+    check_attention(t.q, t.k, t.v, p.attention.options);
+    return attend(t, p.attention.options);
+}
+
+AttentionResult honest_softmax(const Operands& t, const Problem&) {
+    check_tensor("x", t.q, 2);
+    return {reference::softmax_oracle(t.q).to(t.q.scalar_type()), {}};
+}
+
+AttentionResult honest_decode(const Operands& t, const Problem& p) {
+    check_attention(t.q, t.k, t.v, p.attention.options, {Mask::none, Mask::causal_bottom_right});
+    if (t.kv_lengths) {
+        const bool fits = t.kv_lengths->defined() && t.kv_lengths->scalar_type() == torch::kInt64 &&
+                          t.kv_lengths->size(0) == t.q.size(0) && t.kv_lengths->ge(0).all().item<bool>() &&
+                          t.kv_lengths->le(t.k.size(2)).all().item<bool>();
+        if (!fits) throw std::invalid_argument("kv_lengths: undefined, Float, [3] instead of [2], -1, or 8 above 7");
+    }
+    if (p.splits && (*p.splits < 1 || *p.splits > 1024))
+        throw std::invalid_argument("splits: it is " + std::to_string(*p.splits));
+    return attend(t, p.attention.options);
+}
+
+/// The honest entry, unless `mistaken` says so; then what `spoil` makes of its operands, problem or result.
+Entry with_mistake(const std::function<bool(const Operands&, const Problem&)>& mistaken, const Call& wrong,
+                   Form form = Form::attention) {
+    Entry entry = honest_entry(form);
+    entry.call = [=, honest = entry.call](const Operands& t, const Problem& p) {
+        AttentionResult right = honest(t, p);  // refuses bad input first
+        return mistaken(t, p) ? wrong(t, p) : right;
+    };
+    return entry;
+}
+
+bool always(const Operands&, const Problem&) { return true; }
+
+AttentionResult without_last_key(const Operands& t, const Problem& p) {
+    const std::int64_t fewer = t.k.size(2) - 1;
+    return attend({.q = t.q, .k = t.k.narrow(2, 0, fewer), .v = t.v.narrow(2, 0, fewer)}, p.attention.options);
+}
+
+/// Each row of a tile is written by one thread and read by its neighbour, with no barrier between: right by luck, as
+/// the result is not used.
+AttentionResult race(const Operands& t, const Problem& p) {
+    const auto kernel = [] {
+        simt::SharedArena arena;
+        const auto tile = arena.tile<float, 1, 64>("tile");
+        tile(0, int(threadIdx.x)) = 1.0f;
+        __syncthreads();
+        const float neighbour = tile(0, int(threadIdx.x + 1) % 64);
+        tile(0, int(threadIdx.x)) = neighbour;
+    };
+    using Kernel = decltype(kernel);
+    void (*const run)(Kernel) = [](Kernel k) { k(); };
+    simt::launch("racing_kernel", {.gridDim = 1, .blockDim = 64, .dynamicSmemBytes = 256}, run, kernel);
+    return attend(t, p.attention.options);
+}
+
+Planted drops_last_key() {
+    return {.name = "DropsLastKey",
+            .entry = with_mistake([](const Operands& t, const Problem&) { return t.k.size(2) > 1; }, without_last_key),
+            .kind = "wrong answer",
+            .smallest = "f32_q1_k2_d1",
+            .lines = {"problem.key_length = 2;", "problem.head_dim = 1;"}};
+}
+
+Planted drops_last_key_beyond_a_tile() {
+    return {.name = "DropsTheOneKeyOfTheLastTile",
+            .entry = with_mistake(
+                [](const Operands& t, const Problem&) { return t.k.size(2) > 64 && t.k.size(2) % 64 == 1; },
+                without_last_key),
+            .kind = "wrong answer",
+            .smallest = "f32_q1_k65_d1",
+            .lines = {"problem.key_length = 65;", "EXPECT_TRUE(matches_reference(planted, problem, test_device()));"}};
+}
+
+Planted nan_without_mask() {
+    Entry entry = with_mistake([](const Operands&, const Problem& p) { return p.attention.options.mask == Mask::none; },
+                               [](const Operands& t, const Problem&) {
+                                   return AttentionResult{at::full_like(t.q, NAN), at::zeros({1})};
+                               },
+                               Form::decode);
+    entry.masks = {Mask::causal_bottom_right, Mask::none};
+    return {.name = "NanWithoutMask",
+            .entry = entry,
+            .kind = "wrong answer",
+            .smallest = "f32_q1_k1_d1",
+            .lines = {"planted(q, k, v, {.attention = options})"}};
+}
+
+Planted wrong_grouped_head() {
+    return {.name = "WrongGroupedHead",
+            .entry = with_mistake(
+                always,
+                [](const Operands& t, const Problem& p) {
+                    const std::int64_t group = t.q.size(1) / t.k.size(1);
+                    return attend({.q = t.q, .k = t.k.repeat({1, group, 1, 1}), .v = t.v.repeat({1, group, 1, 1})},
+                                  p.attention.options);
+                }),
+            .kind = "wrong answer",
+            .smallest = "f32_h4_kv2_q1_k1_d1",
+            .lines = {"problem.query_heads = 4;", "problem.kv_heads = 2;"}};
+}
+
+Planted races() {
+    return {.name = "Races",
+            .entry = with_mistake([](const Operands& t, const Problem&) { return t.q.size(2) >= 16; }, race),
+            .kind = "shared-memory race",
+            .smallest = "f32_q16_k1_d1",
+            .lines = {"problem.query_length = 16;"}};
+}
+
+Planted throws() {
+    return {.name = "Throws",
+            .entry = with_mistake([](const Operands& t, const Problem&) { return t.q.size(3) > 128; },
+                                  [](const Operands& t, const Problem&) -> AttentionResult {
+                                      throw std::runtime_error("no kernel for D = " + std::to_string(t.q.size(3)));
+                                  }),
+            .kind = "threw: no kernel for D = ",
+            .smallest = "f32_q1_k1_d129",
+            .lines = {"problem.head_dim = 129;"}};
+}
+
+Planted writes_to_its_input() {
+    return {.name = "WritesToItsInput",
+            .entry = with_mistake([](const Operands& t, const Problem&) { return t.k.stride(2) > t.k.size(3); },
+                                  [](const Operands& t, const Problem& p) {
+                                      const AttentionResult result = attend(t, p.attention.options);
+                                      t.k[0][0][0][0].add_(1);
+                                      return result;
+                                  }),
+            .kind = "wrote to its input",
+            .smallest = "f32_q1_k1_d1_padded_rows",
+            .lines = {"problem.layout = Layout::padded_rows;"}};
+}
+
+Planted forgets_the_sign_of_the_scale() {
+    return {.name = "ForgetsTheSignOfTheScale",
+            .entry = with_mistake(always,
+                                  [](const Operands& t, const Problem& p) {
+                                      AttentionOptions options = p.attention.options;
+                                      if (options.scale) options.scale = std::abs(*options.scale);
+                                      return attend(t, options);
+                                  }),
+            .kind = "wrong answer",
+            .smallest = "",  // one key suffices: the log-sum-exp is the score; which scale was drawn does not matter
+            .lines = {"problem.options.scale = -"}};
+}
+
+Planted leaves_the_last_row_unwritten() {
+    return {.name = "LeavesTheLastRowUnwritten",
+            .entry = with_mistake([](const Operands& t, const Problem&) { return t.q.size(2) > 4; },
+                                  [](const Operands& t, const Problem& p) {
+                                      const AttentionResult right = attend(t, p.attention.options);
+                                      const torch::Tensor out = allocate(t.q.sizes(), right.out.options());
+                                      const std::int64_t rows = t.q.size(2) - 1;
+                                      out.narrow(2, 0, rows).copy_(right.out.narrow(2, 0, rows));
+                                      return AttentionResult{out, right.lse};
+                                  }),
+            .kind = "wrong answer",
+            .smallest = "f32_q5_k1_d1",
+            .lines = {"problem.query_length = 5;", "const PoisonOutputs poison_outputs;"}};
+}
+
+Planted swallows_nan() {
+    return {.name = "SwallowsNan",
+            .entry = with_mistake(always,
+                                  [](const Operands& t, const Problem& p) {
+                                      return attend(
+                                          {.q = at::where(t.q.isnan(), at::zeros_like(t.q), t.q), .k = t.k, .v = t.v},
+                                          p.attention.options);
+                                  }),
+            .kind = "wrong answer",
+            .smallest = "f32_q1_k1_d1, q[0][0][0][0] = NaN",
+            .lines = {"q[0][0][0][0].fill_(NAN);", "compare_attention(result, q, k, v, problem.options);"}};
+}
+
+/// As a race between blocks might: which block comes first depends on how many run at a time.
+Planted depends_on_the_workers() {
+    return {.name = "DependsOnTheWorkers",
+            .entry = with_mistake([](const Operands&, const Problem&) { return simt::cpu_workers() == 2; },
+                                  [](const Operands& t, const Problem& p) {
+                                      AttentionResult result = attend(t, p.attention.options);
+                                      result.lse = at::nextafter(result.lse, result.lse + 1);
+                                      return result;
+                                  }),
+            .kind = "a second call gives another result",
+            .smallest = "f32_q1_k1_d1, called twice",
+            .lines = {"EXPECT_TRUE(same_bits(result.lse, again.lse));"}};
+}
+
+Planted sees_its_batch() {
+    return {.name = "SeesItsBatch",
+            .entry = with_mistake([](const Operands& t, const Problem&) { return t.q.size(0) > 1; },
+                                  [](const Operands& t, const Problem& p) {
+                                      AttentionResult result = attend(t, p.attention.options);
+                                      result.lse = at::nextafter(result.lse, result.lse + 1);
+                                      return result;
+                                  }),
+            .kind = "neighbours in the batch change the result",
+            .smallest = "f32_b2_q1_k1_d1, with and without batch neighbours",
+            .lines = {"problem.batch = 2;", "EXPECT_TRUE(same_bits(alone(result.lse), again.lse));"}};
+}
+
+/// Asks for more than it needs, and does so again where that much is there.
+Planted refuses_what_would_fit() {
+    return {.name = "RefusesWhatWouldFit",
+            .entry = with_mistake([](const Operands& t, const Problem&) { return t.k.size(2) >= 100; },
+                                  [](const Operands& t, const Problem& p) {
+                                      check_shared_memory(
+                                          "planted", std::size_t(simt::cpu_device().shared_bytes_per_block_optin) + 1,
+                                          t.q.device(), "nothing helps");
+                                      return attend(t, p.attention.options);
+                                  }),
+            .kind = "refused wrongly",
+            .smallest = "f32_q1_k100_d1",
+            .lines = {"problem.key_length = 100;"}};
+}
+
+Planted accepts_a_bad_call() {
+    Entry entry = honest_entry();
+    entry.call = [](const Operands& t, const Problem& p) {
+        AttentionOptions options = p.attention.options;
+        if (options.scale && std::isnan(*options.scale)) options.scale.reset();
+        check_attention(t.q, t.k, t.v, options);
+        return attend(t, options);
+    };
+    return {.name = "AcceptsABadCall",
+            .entry = entry,
+            .kind = "accepted a bad call",
+            .smallest = "bad call scale_nan",
+            .lines = {"refuses_bad_input(planted)", "scale_nan"}};
+}
+
+Planted wrong_on_a_small_device() {
+    return {.name = "WrongOnASmallDevice",
+            .entry = with_mistake(
+                [](const Operands& t, const Problem&) {
+                    return t.k.size(2) > 1 && simt::cpu_device().shared_bytes_per_block_optin == 48 * 1024;
+                },
+                without_last_key),
+            .kind = "wrong answer",
+            .smallest = "f32_q1_k2_d1, on gtx1080",
+            .lines = {"simt::device_profile(\"gtx1080\")"}};
+}
+
+Planted ignores_lengths() {
+    return {.name = "IgnoresLengths",
+            .entry = with_mistake([](const Operands& t, const Problem&) { return t.kv_lengths.has_value(); },
+                                  [](const Operands& t, const Problem& p) {
+                                      return attend({.q = t.q, .k = t.k, .v = t.v}, p.attention.options);
+                                  },
+                                  Form::decode),
+            .kind = "wrong answer",
+            .smallest = "f32_q1_k1_d1, kv_lengths {0}",
+            .lines = {"torch::tensor({0}, torch::kInt64)", ".kv_lengths = kv_lengths", "Lse::present, kv_lengths"}};
+}
+
+Planted wrong_with_three_splits_of_two_tiles() {
+    return {.name = "WrongWithThreeSplits",
+            .entry = with_mistake(
+                [](const Operands& t, const Problem& p) { return t.k.size(2) > 128 && p.splits && *p.splits > 2; },
+                [](const Operands& t, const Problem& p) {
+                    AttentionResult result = attend(t, p.attention.options);
+                    result.lse += 1;
+                    return result;
+                },
+                Form::decode),
+            .kind = "wrong answer",
+            .smallest = "f32_q1_k129_d1, splits 3",
+            .lines = {"planted(q, k, v, {.attention = options, .splits = 3})", "problem.key_length = 129;"}};
+}
+
+Planted softmax_drops_the_tail() {
+    return {.name = "SoftmaxDropsTheTail",
+            .entry = with_mistake(
+                [](const Operands& t, const Problem&) { return t.q.size(1) % 32 == 1 && t.q.size(1) > 32; },
+                [](const Operands& t, const Problem&) {
+                    const torch::Tensor y = at::softmax(t.q.to(torch::kFloat32), -1);
+                    y.select(1, t.q.size(1) - 1).zero_();
+                    return AttentionResult{y.to(t.q.scalar_type()), {}};
+                },
+                Form::softmax),
+            .kind = "wrong answer",
+            .smallest = "f32_q1_k33_d16",
+            .lines = {"make_scores(problem, test_device())", "problem.key_length = 33;"}};
+}
+
+}  // namespace
+
+Entry honest_entry(Form form) {
+    Entry entry{.name = "planted",
+                .header = "phase3_fa2/fa2.h",
+                .test_file = "phase3_fa2/fa2_test.cpp",
+                .form = form,
+                .most_work = 200'000,
+                .most_scores = 20'000,
+                .call = form == Form::softmax  ? Call(honest_softmax)
+                        : form == Form::decode ? Call(honest_decode)
+                                               : Call(honest_attention)};
+    if (form == Form::decode) entry.masks = {Mask::none, Mask::causal_bottom_right};
+    return entry;
+}
+
+std::ostream& operator<<(std::ostream& stream, const Planted& planted) { return stream << planted.name; }
+
+std::vector<Planted> planted_mistakes() {
+    return {drops_last_key(),
+            drops_last_key_beyond_a_tile(),
+            nan_without_mask(),
+            wrong_grouped_head(),
+            races(),
+            throws(),
+            writes_to_its_input(),
+            forgets_the_sign_of_the_scale(),
+            leaves_the_last_row_unwritten(),
+            swallows_nan(),
+            depends_on_the_workers(),
+            sees_its_batch(),
+            refuses_what_would_fit(),
+            accepts_a_bad_call(),
+            wrong_on_a_small_device(),
+            ignores_lengths(),
+            wrong_with_three_splits_of_two_tiles(),
+            softmax_drops_the_tail()};
+}
+
+}  // namespace ladder::fuzz

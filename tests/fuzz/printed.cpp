@@ -1,0 +1,366 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "common/attention/allocate.h"
+#include "common/reference/checks.h"
+#include "common/reference/test_device.h"
+#include "phase3_fa2/fa2.h"
+
+namespace ladder {
+namespace {
+
+using namespace reference;
+
+// Found by ./ladder fuzz --seed 1 --problem 2.
+TEST(Fa2ForwardFuzz, F32Q1K65D1) {
+    const PoisonOutputs poison_outputs;
+    AttentionCase problem;
+    problem.key_length = 65;
+    problem.head_dim = 1;
+    EXPECT_TRUE(matches_reference(fa2_forward, problem, test_device()));
+}
+
+}  // namespace
+}  // namespace ladder
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "common/attention/allocate.h"
+#include "common/reference/checks.h"
+#include "common/reference/test_device.h"
+#include "common/simt/device.h"
+#include "phase1_naive/naive.h"
+
+namespace ladder {
+namespace {
+
+using namespace reference;
+
+// Found by ./ladder fuzz --seed 1 --problem 2.
+TEST(QBlockedAttentionFuzz, F16B2H4Kv2Q3K7D24OneHugeLogitSlicedOffsetScale0p125BlockRows5OnGtx10803Workers) {
+    const PoisonOutputs poison_outputs;
+    const simt::ScopedCpuDevice device(simt::device_from(simt::device_profile("gtx1080")));
+    const simt::ScopedCpuWorkers workers(3);
+    AttentionCase problem;
+    problem.batch = 2;
+    problem.query_heads = 4;
+    problem.kv_heads = 2;
+    problem.query_length = 3;
+    problem.key_length = 7;
+    problem.head_dim = 24;
+    problem.dtype = torch::kFloat16;
+    problem.family = Family::one_huge_logit;
+    problem.layout = Layout::sliced_offset;
+    problem.options.scale = 0.125;
+    problem.seed = 5;
+    const AttentionEntry entry = [&](const auto& q, const auto& k, const auto& v, const auto& options) {
+        return q_blocked_attention(q, k, v, options, 5);
+    };
+    EXPECT_TRUE(matches_reference(entry, problem, test_device()));
+}
+
+}  // namespace
+}  // namespace ladder
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "common/attention/allocate.h"
+#include "common/reference/call_memory.h"
+#include "common/reference/checks.h"
+#include "common/reference/test_device.h"
+#include "phase3_fa2/fa2.h"
+
+namespace ladder {
+namespace {
+
+using namespace reference;
+
+// Found by ./ladder fuzz --seed 1 --problem 2.
+TEST(Fa2ForwardFuzz, F32B2Q1K65D1K10640MinusInfWithAndWithoutBatchNeighbours) {
+    const PoisonOutputs poison_outputs;
+    AttentionCase problem;
+    problem.batch = 2;
+    problem.key_length = 65;
+    problem.head_dim = 1;
+    const AttentionEntry entry = [&](const auto& q, const auto& k, const auto& v, const auto& options) {
+        return fa2_forward(q, k, v, options);
+    };
+    const auto inputs = make_inputs(problem, test_device());
+    const auto& [q, k, v] = inputs;
+    k[1][0][64][0].fill_(-INFINITY);
+    const AttentionResult result = entry(q, k, v, problem.options);
+    const Comparison verdict = compare_attention(result, q, k, v, problem.options);
+    EXPECT_TRUE(verdict.passed) << verdict.report;
+    const auto alone = [](const torch::Tensor& batch) { return batch.narrow(0, 1, 1); };
+    const AttentionResult again = entry(alone(q), alone(k), alone(v), problem.options);
+    EXPECT_TRUE(same_bits(alone(result.out), again.out));
+    EXPECT_TRUE(same_bits(alone(result.lse), again.lse));
+}
+
+}  // namespace
+}  // namespace ladder
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "common/attention/allocate.h"
+#include "common/reference/call_memory.h"
+#include "common/reference/checks.h"
+#include "common/reference/test_device.h"
+#include "common/simt/device.h"
+#include "phase3_fa2/fa2.h"
+
+namespace ladder {
+namespace {
+
+using namespace reference;
+
+// Found by ./ladder fuzz --seed 1 --problem 2.
+TEST(Fa2ForwardFuzz, Bf16Q1K65D1CalledTwice) {
+    const PoisonOutputs poison_outputs;
+    AttentionCase problem;
+    problem.key_length = 65;
+    problem.head_dim = 1;
+    problem.dtype = torch::kBFloat16;
+    const AttentionEntry entry = [&](const auto& q, const auto& k, const auto& v, const auto& options) {
+        return fa2_forward(q, k, v, options);
+    };
+    const auto inputs = make_inputs(problem, test_device());
+    const auto& [q, k, v] = inputs;
+    const AttentionResult result = entry(q, k, v, problem.options);
+    const Comparison verdict = compare_attention(result, q, k, v, problem.options);
+    EXPECT_TRUE(verdict.passed) << verdict.report;
+    const simt::ScopedCpuWorkers other_workers(2);
+    const AttentionResult again = entry(q, k, v, problem.options);
+    EXPECT_TRUE(same_bits(result.out, again.out));
+    EXPECT_TRUE(same_bits(result.lse, again.lse));
+}
+
+}  // namespace
+}  // namespace ladder
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "common/attention/allocate.h"
+#include "common/reference/checks.h"
+#include "common/reference/test_device.h"
+#include "phase5_decoding/decode.h"
+
+namespace ladder {
+namespace {
+
+using namespace reference;
+
+// Found by ./ladder fuzz --seed 1 --problem 2.
+TEST(FlashDecodeFuzz, F32B2Q2K300D8BottomRightSplits3KvLengths0129) {
+    const PoisonOutputs poison_outputs;
+    AttentionCase problem;
+    problem.batch = 2;
+    problem.query_length = 2;
+    problem.key_length = 300;
+    problem.head_dim = 8;
+    problem.options.mask = Mask::causal_bottom_right;
+    const torch::Tensor kv_lengths = torch::tensor({0, 129}, torch::kInt64).to(test_device());
+    const AttentionEntry entry = [&](const auto& q, const auto& k, const auto& v, const auto& options) {
+        return flash_decode(q, k, v, {.attention = options, .kv_lengths = kv_lengths, .splits = 3});
+    };
+    EXPECT_TRUE(matches_reference(entry, problem, test_device(), Lse::present, kv_lengths));
+}
+
+}  // namespace
+}  // namespace ladder
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "common/attention/allocate.h"
+#include "common/reference/call_memory.h"
+#include "common/reference/checks.h"
+#include "common/reference/test_device.h"
+#include "phase5_decoding/decode.h"
+
+namespace ladder {
+namespace {
+
+using namespace reference;
+
+// Found by ./ladder fuzz --seed 1 --problem 2.
+TEST(FlashDecodeFuzz, F32B2Q2K300D8BottomRightSplits3KvLengths0129WithTwoSplitCounts) {
+    const PoisonOutputs poison_outputs;
+    AttentionCase problem;
+    problem.batch = 2;
+    problem.query_length = 2;
+    problem.key_length = 300;
+    problem.head_dim = 8;
+    problem.options.mask = Mask::causal_bottom_right;
+    torch::Tensor kv_lengths = torch::tensor({0, 129}, torch::kInt64).to(test_device());
+    const AttentionEntry entry = [&](const auto& q, const auto& k, const auto& v, const auto& options) {
+        return flash_decode(q, k, v, {.attention = options, .kv_lengths = kv_lengths, .splits = 3});
+    };
+    auto inputs = make_inputs(problem, test_device());
+    poison_past_lengths(inputs, kv_lengths);
+    const auto& [q, k, v] = inputs;
+    const AttentionResult result = entry(q, k, v, problem.options);
+    const Comparison verdict = compare_attention(result, q, k, v, problem.options, kv_lengths);
+    EXPECT_TRUE(verdict.passed) << verdict.report;
+    const AttentionEntry with_other_splits = [&](const auto& q, const auto& k, const auto& v, const auto& options) {
+        return flash_decode(q, k, v, {.attention = options, .kv_lengths = kv_lengths, .splits = 4});
+    };
+    const AttentionResult again = with_other_splits(q, k, v, problem.options);
+    const Comparison again_verdict = compare_attention(again, q, k, v, problem.options, kv_lengths);
+    EXPECT_TRUE(again_verdict.passed) << again_verdict.report;
+}
+
+}  // namespace
+}  // namespace ladder
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "common/attention/allocate.h"
+#include "common/reference/call_memory.h"
+#include "common/reference/checks.h"
+#include "common/reference/test_device.h"
+#include "phase5_decoding/decode.h"
+
+namespace ladder {
+namespace {
+
+using namespace reference;
+
+// Found by ./ladder fuzz --seed 1 --problem 2.
+TEST(FlashDecodeFuzz, F32B2Q2K300D8BottomRightSplits3KvLengths0129WithAndWithoutBatchNeighbours) {
+    const PoisonOutputs poison_outputs;
+    AttentionCase problem;
+    problem.batch = 2;
+    problem.query_length = 2;
+    problem.key_length = 300;
+    problem.head_dim = 8;
+    problem.options.mask = Mask::causal_bottom_right;
+    problem.seed = 1;
+    torch::Tensor kv_lengths = torch::tensor({0, 129}, torch::kInt64).to(test_device());
+    const AttentionEntry entry = [&](const auto& q, const auto& k, const auto& v, const auto& options) {
+        return flash_decode(q, k, v, {.attention = options, .kv_lengths = kv_lengths, .splits = 3});
+    };
+    auto inputs = make_inputs(problem, test_device());
+    poison_past_lengths(inputs, kv_lengths);
+    const auto& [q, k, v] = inputs;
+    const AttentionResult result = entry(q, k, v, problem.options);
+    const Comparison verdict = compare_attention(result, q, k, v, problem.options, kv_lengths);
+    EXPECT_TRUE(verdict.passed) << verdict.report;
+    const auto alone = [](const torch::Tensor& batch) { return batch.narrow(0, 1, 1); };
+    kv_lengths = alone(kv_lengths);
+    const AttentionResult again = entry(alone(q), alone(k), alone(v), problem.options);
+    EXPECT_TRUE(same_bits(alone(result.out), again.out));
+    EXPECT_TRUE(same_bits(alone(result.lse), again.lse));
+}
+
+}  // namespace
+}  // namespace ladder
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "common/attention/allocate.h"
+#include "common/reference/comparison.h"
+#include "common/reference/inputs.h"
+#include "common/reference/low_precision.h"
+#include "common/reference/oracle.h"
+#include "common/reference/test_device.h"
+#include "phase0_softmax/softmax.h"
+
+namespace ladder {
+namespace {
+
+using namespace reference;
+
+// Found by ./ladder fuzz --seed 1 --problem 2.
+TEST(SafeSoftmaxFuzz, F32Q3K33D16RisingScoresQ00232NaN) {
+    const PoisonOutputs poison_outputs;
+    AttentionCase problem;
+    problem.query_length = 3;
+    problem.key_length = 33;
+    problem.head_dim = 16;
+    problem.family = Family::rising_scores;
+    const torch::Tensor x = make_scores(problem, test_device());
+    x[2][32].fill_(NAN);
+    const torch::Tensor y = safe_softmax(x);
+    const Comparison verdict = compare(y, softmax_oracle(x), softmax_low_precision(x));
+    EXPECT_TRUE(verdict.passed) << verdict.report;
+}
+
+}  // namespace
+}  // namespace ladder
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "common/attention/allocate.h"
+#include "common/reference/call_memory.h"
+#include "common/reference/comparison.h"
+#include "common/reference/inputs.h"
+#include "common/reference/low_precision.h"
+#include "common/reference/oracle.h"
+#include "common/reference/test_device.h"
+#include "common/simt/device.h"
+#include "phase0_softmax/softmax.h"
+
+namespace ladder {
+namespace {
+
+using namespace reference;
+
+// Found by ./ladder fuzz --seed 1 --problem 2.
+TEST(SafeSoftmaxFuzz, F32Q3K33D16RisingScoresPaddedRowsQ00232NaNCalledTwice) {
+    const PoisonOutputs poison_outputs;
+    AttentionCase problem;
+    problem.query_length = 3;
+    problem.key_length = 33;
+    problem.head_dim = 16;
+    problem.family = Family::rising_scores;
+    problem.layout = Layout::padded_rows;
+    const torch::Tensor x = make_scores(problem, test_device());
+    x[2][32].fill_(NAN);
+    const torch::Tensor y = safe_softmax(x);
+    const Comparison verdict = compare(y, softmax_oracle(x), softmax_low_precision(x));
+    EXPECT_TRUE(verdict.passed) << verdict.report;
+    const simt::ScopedCpuWorkers other_workers(2);
+    EXPECT_TRUE(same_bits(y, safe_softmax(x)));
+}
+
+}  // namespace
+}  // namespace ladder
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "common/attention/allocate.h"
+#include "common/reference/entry_checks.h"
+#include "phase3_fa2/fa2.h"
+
+namespace ladder {
+namespace {
+
+using namespace reference;
+
+// Found by ./ladder fuzz --seed 1 --problem 2.
+TEST(Fa2ForwardFuzz, RefusesScaleNan) {
+    const PoisonOutputs poison_outputs;
+    EXPECT_TRUE(refuses_bad_input(fa2_forward));  // scale_nan
+}
+
+}  // namespace
+}  // namespace ladder

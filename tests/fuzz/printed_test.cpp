@@ -1,0 +1,97 @@
+// What the fuzzer prints must compile as it is: printed.cpp is such text, and is built into this very program.
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "common/fuzz/test_text.h"
+
+namespace ladder::fuzz {
+namespace {
+
+constexpr const char* kOrigin = "Found by ./ladder fuzz --seed 1 --problem 2.";
+
+Entry entry_of(const std::string& name, const std::string& file, Form form) {
+    return {.name = name, .header = file + ".h", .test_file = file + "_test.cpp", .form = form};
+}
+
+std::string printed() {
+    const Entry fa2 = entry_of("fa2_forward", "phase3_fa2/fa2", Form::attention),
+                blocked = entry_of("q_blocked_attention", "phase1_naive/naive", Form::blocked),
+                decode = entry_of("flash_decode", "phase5_decoding/decode", Form::decode),
+                softmax = entry_of("safe_softmax", "phase0_softmax/softmax", Form::softmax);
+    std::string text;
+    const auto add = [&](const Entry& entry, const Problem& problem) {
+        text += (text.empty() ? "" : "\n") + as_test(entry, problem, kOrigin);
+    };
+
+    Problem plain;
+    plain.attention = {.query_length = 1, .key_length = 65, .head_dim = 1};
+    add(fa2, plain);
+
+    Problem every_field;
+    every_field.attention = {.batch = 2,
+                             .query_heads = 4,
+                             .kv_heads = 2,
+                             .query_length = 3,
+                             .key_length = 7,
+                             .head_dim = 24,
+                             .dtype = torch::kFloat16,
+                             .family = reference::Family::one_huge_logit,
+                             .layout = reference::Layout::sliced_offset,
+                             .options = {.scale = 0.125, .mask = Mask::none},
+                             .seed = 5};
+    every_field.profile = "gtx1080";
+    every_field.workers = 3;
+    every_field.block_rows = 5;
+    add(blocked, every_field);
+
+    Problem neighbours = plain;
+    neighbours.attention.batch = 2;
+    neighbours.non_finite = NonFinite{
+        .argument = NonFinite::Argument::k, .index = {1, 0, 64, 0}, .value = NonFinite::Value::minus_infinity};
+    neighbours.property = Property::ignores_batch_neighbours;
+    add(fa2, neighbours);
+
+    Problem repeated = plain;
+    repeated.attention.dtype = torch::kBFloat16;
+    repeated.property = Property::repeats_bitwise;
+    add(fa2, repeated);
+
+    Problem lengths;
+    lengths.attention = {.batch = 2, .query_length = 2, .key_length = 300, .head_dim = 8};
+    lengths.attention.options.mask = Mask::causal_bottom_right;
+    lengths.kv_lengths = {0, 129};
+    lengths.splits = 3;
+    add(decode, lengths);
+    lengths.property = Property::ignores_splits;
+    add(decode, lengths);
+    lengths.property = Property::ignores_batch_neighbours;
+    lengths.attention.seed = 1;
+    add(decode, lengths);
+
+    Problem scores;
+    scores.attention = {
+        .query_length = 3, .key_length = 33, .head_dim = 16, .family = reference::Family::rising_scores};
+    scores.non_finite = NonFinite{.index = {0, 0, 2, 32}};
+    add(softmax, scores);
+    scores.property = Property::repeats_bitwise;
+    scores.attention.layout = reference::Layout::padded_rows;
+    add(softmax, scores);
+
+    Problem bad;
+    bad.bad_call = "scale_nan";
+    add(fa2, bad);
+    return text;
+}
+
+TEST(FuzzPrinted, IsWhatPrintedCppHolds) {
+    std::ifstream file(LADDER_SOURCE_DIR "/tests/fuzz/printed.cpp");
+    std::stringstream held;
+    held << file.rdbuf();
+    EXPECT_EQ(held.str(), printed());
+}
+
+}  // namespace
+}  // namespace ladder::fuzz
