@@ -35,11 +35,15 @@ torch::Device chosen_device(DeviceChoice choice) {
 
 }  // namespace
 
-void Target::add_options(CLI::App& command) {
+void Target::add_device(CLI::App& command) {
     const std::map<std::string, DeviceChoice> devices = {
         {"auto", DeviceChoice::automatic}, {"cpu", DeviceChoice::cpu}, {"cuda", DeviceChoice::cuda}};
     add_named(command, "--device", device, devices,
               "auto (a GPU if there is one, unless a profile is named), cpu or cuda", "auto");
+}
+
+void Target::add_options(CLI::App& command) {
+    add_device(command);
     command
         .add_option("--profile", profile,
                     fmt::format("device whose limits the CPU machine keeps: {} (default {})", profile_names(),

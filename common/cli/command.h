@@ -16,6 +16,7 @@ using Action = std::function<int()>;
 /// Each adds its subcommand to `app`, and sets `action` if that is the one asked for.
 void add_run(CLI::App& app, Action& action);
 void add_overflow(CLI::App& app, Action& action);
+void add_fuzz(CLI::App& app, Action& action);
 
 enum class DeviceChoice { automatic, cpu, cuda };
 
@@ -26,6 +27,9 @@ struct Target {
 
     /// Adds both options.
     void add_options(CLI::App& command);
+
+    /// Adds `--device` alone, for a command that has no one profile.
+    void add_device(CLI::App& command);
 
     /// The device to run on. Naming a profile means the CPU machine, unless a device is named too; the machine then
     /// imitates that profile, or the default one. Throws std::invalid_argument for a GPU that is not there, a profile

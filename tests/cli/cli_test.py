@@ -90,6 +90,47 @@ class Overflow(unittest.TestCase):
         self.assertIn("166912", result.stdout)
 
 
+class Fuzz(unittest.TestCase):
+    def fuzz(self, *arguments):
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "fuzz.json")
+            result = run("fuzz", "--device", "cpu", "--json", file, *arguments)
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+            with open(file) as stream:
+                return result.stdout, json.load(stream)
+
+    def test_every_entry_gets_problems(self):
+        text, report = self.fuzz("--seed", "7", "--problems", "120")
+        self.assertEqual((report["commit"], report["device"], report["seed"]), ("abc123", "cpu", 7))
+        self.assertEqual((report["problems"], report["failures"], report["findings"]), (120, 0, []))
+        self.assertEqual({e["phase"] for e in report["entries"]}, set(range(6)))
+        self.assertEqual(len(report["entries"]), 11)
+        self.assertEqual(sum(e["problems"] + e["refused_too_large"] + e["refused_bad_calls"]
+                             for e in report["entries"]), 120)
+        for e in report["entries"]:
+            self.assertRegex(text, rf"(?m)^ .* {e['entry']} +{e['problems']} ")
+            self.assertLess(e["largest_share_of_bound"], 1)
+        self.assertIn("seed 7", text)
+        self.assertIn("no report", text)
+        self.assertNotIn("\033", text)
+
+    def test_one_problem_again(self):
+        _, all_of_them = self.fuzz("--seed", "7", "--problems", "30")
+        _, one = self.fuzz("--seed", "7", "--problem", "29")
+        self.assertEqual(one["problems"], 1)
+        last = one["entries"][0]
+        self.assertIn(last["entry"], {e["entry"] for e in all_of_them["entries"]})
+
+    def test_one_phase_alone(self):
+        _, report = self.fuzz("5", "--seed", "1", "--problems", "10")
+        self.assertEqual({e["entry"] for e in report["entries"]}, {"flash_decode"})
+
+    def test_stops_in_time_and_names_its_seed(self):
+        text, report = self.fuzz("--seconds", "1")
+        self.assertLess(report["seconds"], 20)
+        self.assertIn(f"seed {report['seed']}", text)
+
+
 class Mistakes(unittest.TestCase):
     def refused(self, *arguments, says):
         result = run(*arguments)
@@ -106,6 +147,12 @@ class Mistakes(unittest.TestCase):
     def test_unknown_option(self):
         self.refused("run", "--fast", says=["--fast"])
 
+    def test_problem_without_a_seed(self):
+        self.refused("fuzz", "--problem", "3", says=["--problem", "--seed"])
+
+    def test_no_problems(self):
+        self.refused("fuzz", "--problems", "0", says=["--problems"])
+
     def test_profile_on_a_gpu(self):
         self.refused("run", "--device", "cuda", "--profile", "a100", says=["--"])
 
@@ -121,7 +168,7 @@ class Launcher(unittest.TestCase):
     def test_help_names_every_command(self):
         result = run("--help", program=LAUNCHER)
         self.assertEqual(result.returncode, 0)
-        for command in ("run", "test", "overflow", "doctor"):
+        for command in ("run", "test", "fuzz", "overflow", "doctor"):
             self.assertRegex(result.stdout, rf"(?m)^  \./ladder {command}")
         self.assertNotIn("\033", result.stdout)
 
