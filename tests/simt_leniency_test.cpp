@@ -98,6 +98,17 @@ TEST(Leniency, GlobalAccessOutOfBoundsTouchesNothing) {
     for (const float element : buffer.storage) ASSERT_EQ(element, 7);
 }
 
+TEST(Leniency, GivesPoisonForALaneThatDoesNotTakePart) {
+    float result = 0;
+    const auto kernel = [&] {
+        if (threadIdx.x == 0) result = __shfl_sync(1u, 5.0f, 1);
+    };
+    EXPECT_TRUE(fault_of(kOneWarp, kernel));
+    const ScopedLeniency lenient;
+    EXPECT_FALSE(fault_of(kOneWarp, kernel));
+    EXPECT_TRUE(std::isnan(result));
+}
+
 TEST(Leniency, WhatCannotGoOnIsStillDiagnosed) {
     const ScopedLeniency lenient;
     const auto fault = [](auto kernel) {
@@ -110,10 +121,7 @@ TEST(Leniency, WhatCannotGoOnIsStillDiagnosed) {
                   if (threadIdx.x == 0) __syncthreads();
               }),
               Fault::barrier_divergence);
-    EXPECT_EQ(fault([] {
-                  if (threadIdx.x == 0) __shfl_sync(1u, 0, 1);
-              }),
-              Fault::invalid_collective);
+    EXPECT_EQ(fault([] { __syncwarp(1u); }), Fault::invalid_collective);
     EXPECT_EQ(fault([] { SharedArena().tile<float, 2, 32>("large"); }), Fault::arena_overflow);
     EXPECT_EQ(fault([&] {
                   Vector<float, 4> x = view.vec<Vector<float, 4>>(0, 1);

@@ -60,7 +60,7 @@ endfunction()
 function(ladder_add_test name)
     cmake_parse_arguments(PARSE_ARGV 1 test "CPU_ONLY" "" "LABELS;SOURCES;PHASES;LIBRARIES")
     add_executable(${name}_test ${test_SOURCES})
-    target_link_libraries(${name}_test PRIVATE ladder_reference_gtest ladder_reference ${test_LIBRARIES})
+    target_link_libraries(${name}_test PRIVATE ladder_reference_gtest ladder_reference_checks ladder_reference ${test_LIBRARIES})
     ladder_link_phases(${name}_test ${test_PHASES})
     target_compile_options(${name}_test PRIVATE -fPIC)  # as the precompiled header was
     target_precompile_headers(${name}_test REUSE_FROM ladder_attention)

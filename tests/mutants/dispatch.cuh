@@ -1,7 +1,7 @@
 #pragma once
 
-// In the place of common/attention/dispatch.cuh: mutants are compiled for one element type and one head dimension, so
-// that thirty of them do not cost thirty times what a phase costs.
+// In the place of common/attention/dispatch.cuh: a mutant is compiled for one head dimension and one element type, the
+// CompiledElement that generate.py writes above it, so that thirty of them do not cost thirty times what a phase costs.
 
 #include <stdexcept>
 #include <type_traits>
@@ -12,13 +12,13 @@ namespace ladder::SIMT_MACHINE {
 
 template <class Use>
 void with_element_type(simt::ElementType type, Use&& use) {
-    if (type != simt::ElementType::f32) throw std::invalid_argument("mutants are compiled for float32 only");
-    use(std::type_identity<float>());
+    if (type != kCompiledElement) throw std::logic_error("this mutant is compiled for another element type");
+    use(std::type_identity<CompiledElement>());
 }
 
 template <class Use>
 void with_head_dim(std::int64_t head_dim, Use&& use) {
-    if (head_dim > 32) throw std::invalid_argument("mutants are compiled for head dimensions up to 32 only");
+    if (head_dim > 32) throw std::logic_error("mutants are compiled for head dimensions up to 32 only");
     use(std::integral_constant<int, 32>());
 }
 

@@ -1,22 +1,28 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <span>
 
 #include "common/simt/machine_error.h"
+#include "common/simt/tensor_argument.h"
 
 namespace ladder::mutants {
 
-/// A phase's kernels with one change in their source. Number 0 has none: it shows that the trials themselves are sound.
+/// A phase's kernels with one change in their source, compiled for one element type. The first ones of a program, whose
+/// names begin with "original", have none: they show that the trials themselves are sound.
 struct Mutant {
     const char* name;
-    std::optional<simt::Fault> fault;  ///< what the CPU machine must say; nothing: the reference must reject a result
-    const char* problem;               ///< why the source could not be changed; empty if it could
+    simt::ElementType element;
 };
 
-/// The mutants of this program, and which of them the phase's host entries reach. Generated, see add_mutants.cmake.
+// What a program of mutants consists of besides its trials. Written by generate.py.
+
 std::span<const Mutant> mutants();
+
+/// The number of the mutant that the phase's host entries reach.
 extern std::size_t active;
+
+/// The enumerator's own name, as the catalogue has it: "out_of_bounds".
+const char* identifier_of(simt::Fault);
 
 }  // namespace ladder::mutants

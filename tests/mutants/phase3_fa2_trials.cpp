@@ -3,6 +3,6 @@
 
 namespace ladder::mutants {
 
-std::vector<Trial> trials() { return attention_trials(fa2_forward); }
+std::vector<Trial> trials(torch::ScalarType dtype) { return attention_trials(fa2_forward, dtype); }
 
 }  // namespace ladder::mutants

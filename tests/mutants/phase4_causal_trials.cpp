@@ -7,9 +7,10 @@ namespace ladder::mutants {
 namespace {
 
 /// NaN in the keys and values that only the last query sees: it must not reach the others.
-::testing::AssertionResult nan_stays_unseen() {
+::testing::AssertionResult nan_stays_unseen(torch::ScalarType dtype) {
     at::manual_seed(9);
-    const torch::Tensor q = at::randn({1, 1, 40, 16}), k = at::randn({1, 1, 40, 16}), v = at::randn({1, 1, 40, 16});
+    const auto random = [&] { return at::randn({1, 1, 40, 16}).to(dtype); };
+    const torch::Tensor q = random(), k = random(), v = random();
     k.select(2, 39).fill_(std::numeric_limits<float>::quiet_NaN());
     v.select(2, 39).fill_(std::numeric_limits<float>::quiet_NaN());
     const AttentionOptions options{.scale = {}, .mask = Mask::causal_bottom_right};
@@ -20,22 +21,26 @@ namespace {
 
 }  // namespace
 
-std::vector<Trial> trials() {
-    std::vector<Trial> trials = attention_trials(causal_forward);
-    trials.push_back(trial(nan_stays_unseen));
-    for (const Mask mask : {Mask::causal_bottom_right, Mask::causal_top_left})
+std::vector<Trial> trials(torch::ScalarType dtype) {
+    std::vector<Trial> trials = attention_trials(causal_forward, dtype);
+    trials.push_back(trial("unseen_nan", [=] { return nan_stays_unseen(dtype); }));
+    for (const auto& [alignment, mask] :
+         {std::pair("bottom_right", Mask::causal_bottom_right), std::pair("top_left", Mask::causal_top_left)})
         for (const auto& [queries, keys] :
              {std::pair(150, 150), std::pair(70, 200), std::pair(200, 70), std::pair(1, 65)})
             for (const auto family : {reference::Family::normal, reference::Family::rising_scores})
-                trials.push_back(attention_trial(causal_forward, {.name = "causal",
-                                                                  .query_heads = 2,
-                                                                  .kv_heads = 1,
-                                                                  .query_length = queries,
-                                                                  .key_length = keys,
-                                                                  .head_dim = 32,
-                                                                  .family = family,
-                                                                  .options = {.scale = {}, .mask = mask},
-                                                                  .seed = 10}));
+                trials.push_back(attention_trial(
+                    causal_forward,
+                    {.name = std::string(alignment) + "_" + std::to_string(queries) + "x" + std::to_string(keys),
+                     .query_heads = 2,
+                     .kv_heads = 1,
+                     .query_length = queries,
+                     .key_length = keys,
+                     .head_dim = 32,
+                     .dtype = dtype,
+                     .family = family,
+                     .options = {.scale = {}, .mask = mask},
+                     .seed = 10}));
     return trials;
 }
 

@@ -13,29 +13,33 @@ reference::AttentionEntry decode(int64_t splits, std::optional<torch::Tensor> kv
 
 }  // namespace
 
-std::vector<Trial> trials() {
-    std::vector<Trial> trials = attention_trials(decode(1));
+std::vector<Trial> trials(torch::ScalarType dtype) {
+    std::vector<Trial> trials = attention_trials(decode(1), dtype);
     const torch::Tensor lengths = at::tensor(at::ArrayRef<int64_t>{300, 1, 129}, at::kLong);
     for (const auto family :
          {reference::Family::normal, reference::Family::one_huge_logit, reference::Family::rising_scores})
         for (const Mask mask : {Mask::none, Mask::causal_bottom_right}) {
-            const reference::AttentionCase problem{.name = "decode",
-                                                   .batch = 3,
-                                                   .query_heads = 6,
-                                                   .kv_heads = 2,
-                                                   .query_length = 3,
-                                                   .key_length = 400,
-                                                   .head_dim = 32,
-                                                   .family = family,
-                                                   .options = {.scale = {}, .mask = mask},
-                                                   .seed = 11};
-            trials.push_back(attention_trial(decode(1), problem));
-            trials.push_back(attention_trial(decode(3), problem));
-            trials.push_back(attention_trial(decode(3, lengths), problem, lengths));
+            reference::AttentionCase problem{.batch = 3,
+                                             .query_heads = 6,
+                                             .kv_heads = 2,
+                                             .query_length = 3,
+                                             .key_length = 400,
+                                             .head_dim = 32,
+                                             .dtype = dtype,
+                                             .family = family,
+                                             .options = {.scale = {}, .mask = mask},
+                                             .seed = 11};
+            const auto add = [&](const std::string& name, auto entry, std::optional<torch::Tensor> kv_lengths = {}) {
+                problem.name = mask == Mask::none ? name : "causal_" + name;
+                trials.push_back(attention_trial(entry, problem, kv_lengths));
+            };
+            add("one_split", decode(1));
+            add("three_splits", decode(3));
+            add("lengths", decode(3, lengths), lengths);
         }
     // More splits than the combine kernel merges at a time.
-    trials.push_back(
-        attention_trial(decode(36), {.name = "many_splits", .key_length = 36 * 128, .head_dim = 8, .seed = 12}));
+    trials.push_back(attention_trial(
+        decode(36), {.name = "many_splits", .key_length = 36 * 128, .head_dim = 8, .dtype = dtype, .seed = 12}));
     return trials;
 }
 

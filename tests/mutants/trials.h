@@ -3,34 +3,44 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/reference/checks.h"
-#include "common/simt/machine_error.h"
 
 namespace ladder::mutants {
 
-/// How a trial ended: `complaint` is empty if nothing was wrong.
+/// What `caught_by` in the catalogue says, besides the enumerators of simt::Fault.
+inline constexpr std::string_view kReference = "reference", kLaunch = "launch";
+
+/// How a trial ended: all empty if nothing was wrong.
 struct Outcome {
-    std::optional<simt::Fault> fault = {};
-    std::string complaint = {};
+    std::string caught_by = {};  ///< kReference, kLaunch or an enumerator of simt::Fault
+    std::string check = {};      ///< the same in words
+    std::string message = {};
+    bool hangs = false;  ///< the fault is one that a GPU waits for for ever
 };
 
-using Trial = std::function<Outcome()>;
+struct Trial {
+    std::string name;
+    std::function<Outcome()> run;
+};
 
 /// A call of an attention entry on a case, held against the reference.
 Trial attention_trial(reference::AttentionEntry entry, reference::AttentionCase problem,
                       std::optional<torch::Tensor> kv_lengths = std::nullopt);
 
-/// Any check that returns an AssertionResult, and may throw a MachineError.
-Trial trial(std::function<::testing::AssertionResult()> check);
+/// Any check of a result; what it throws counts as from the kernel.
+Trial trial(std::string name, std::function<::testing::AssertionResult()> check);
 
-/// A few small problems for an unmasked entry, in float32 with D <= 32, that together reach every line of a tiled
-/// kernel: several tiles and ragged ones, grouped heads, surplus columns, rows that are not aligned, a given scale,
-/// scores that overflow without the maximum or underflow with a wrong one. The cheapest come first.
-std::vector<Trial> attention_trials(const reference::AttentionEntry& entry);
+/// A few small problems for an unmasked entry, with D <= 32, that together reach every line of a tiled kernel: several
+/// tiles and ragged ones, grouped heads, surplus columns, rows that are not aligned, a given scale, scores that
+/// overflow without the maximum or underflow with a wrong one, and for a 16-bit dtype sums that it cannot hold. The
+/// cheapest come first. `prefix` begins their names.
+std::vector<Trial> attention_trials(const reference::AttentionEntry& entry, torch::ScalarType dtype,
+                                    const std::string& prefix = "");
 
 /// The trials that must tell this phase's mutants from the original. Each phase's file defines its own.
-std::vector<Trial> trials();
+std::vector<Trial> trials(torch::ScalarType dtype);
 
 }  // namespace ladder::mutants

@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "common/simt/cpu/leniency.h"
+
 namespace simt {
 inline namespace cpu {
 
@@ -265,12 +267,17 @@ void Block::complete(Warp& w, int pending_index) {
         case Collective::shfl_xor:
             for (std::uint32_t lanes = done.arrived; lanes; lanes &= lanes - 1) {
                 const int to = std::countr_zero(lanes), from = w.source[to];
-                if (!(done.arrived >> from & 1)) [[unlikely]]
+                if (!(done.arrived >> from & 1)) [[unlikely]] {
+                    if (ScopedLeniency::active()) {
+                        w.result[to] = ~std::uint64_t{0};
+                        continue;
+                    }
                     fail({.fault = Fault::invalid_collective,
                           .first = {int(&w - warps_.data()) * 32 + to, done.site},
                           .what = name_of(done.kind) + ": lane " + std::to_string(to) + " reads lane " +
                                   std::to_string(from) + ", which does not take part (mask " + hex(done.mask) + ")",
                           .advice = "a value read from a lane outside the mask is undefined"});
+                }
                 w.result[to] = w.value[from];
             }
             break;

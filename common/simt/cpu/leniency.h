@@ -14,6 +14,7 @@ inline namespace cpu {
 ///                        are filled with NaN
 ///   partial write        ignored; what nobody wrote stays NaN
 ///   out of bounds        a read gives the same poison, a write goes nowhere
+///   shuffle              from a lane that does not take part gives the same poison
 ///
 /// All else is diagnosed as ever, since the kernel cannot go on: diverged barriers and collectives, deadlock, a
 /// misaligned vector (which a GPU refuses too), and more shared memory than the launch asked for.

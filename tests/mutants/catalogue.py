@@ -1,0 +1,253 @@
+"""The catalogue of wrong kernels: reads it, checks it, and says which programs run it. Its format: README.md beside this.
+
+  python3 catalogue.py check                          every mistake in the catalogue; exit code 1 if there is one
+  python3 catalogue.py programs [PHASE…] [--part K/N] the programs that run these phases' wrong kernels
+"""
+
+import argparse
+import dataclasses
+import keyword
+import pathlib
+import re
+import sys
+
+try:
+    import tomllib
+except ImportError:
+    sys.exit("the catalogue of wrong kernels needs Python 3.11 or newer (its tomllib); this is " + sys.version.split()[0])
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FOLDER = pathlib.Path(__file__).resolve().parent / "catalogue"
+
+ELEMENTS = ("f32", "f16", "bf16")
+REFERENCE = "reference"  # the result is not what the reference says
+LAUNCH = "launch"        # the device refuses the launch
+MUTANTS_PER_PROGRAM = 6  # they share the time that their headers take to compile
+
+
+class CatalogueError(Exception):
+    """What is wrong with the catalogue, one finding a line."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Mutant:
+    """A phase's kernels with one change."""
+    phase: str
+    name: str
+    title: str
+    misconception: str
+    why: str
+    hint: str
+    file: str
+    find: str
+    replace: str
+    caught_by: str
+    times: int = 1
+    element: str = "f32"
+
+    def changed(self, text):
+        """The text of `file` with the change."""
+        occurrences = text.count(self.find)
+        if occurrences != self.times:
+            raise CatalogueError(f"its text occurs {occurrences} times in {self.file}, not {self.times}: "
+                                 f"did the kernel change? Let `find` (or `times`) follow it. It looks for:\n"
+                                 f"      {self.find.strip()}")
+        return text.replace(self.find, self.replace)
+
+
+@dataclasses.dataclass(frozen=True)
+class Phase:
+    folder: str
+    kernels: list  # the files that the phase compiles, without .cuh
+    mutants: list
+
+    def programs(self):
+        """The wrong kernels by the program that runs them."""
+        groups = range(0, len(self.mutants), MUTANTS_PER_PROGRAM)
+        return {f"mutants_{self.folder}_{n + 1}": self.mutants[first:first + MUTANTS_PER_PROGRAM]
+                for n, first in enumerate(groups)}
+
+    def elements(self):
+        """The element types that the phase's mutants are compiled for; float32 first."""
+        return [e for e in ELEMENTS if e == "f32" or any(m.element == e for m in self.mutants)]
+
+
+def faults(root=ROOT):
+    """The enumerators of simt::Fault, in order."""
+    body = re.search(r"enum class Fault \{(.*?)\}", (root / "common/simt/machine_error.h").read_text(), re.DOTALL)
+    return re.findall(r"^\s*(\w+),", body.group(1), re.MULTILINE)
+
+
+def included(file, root=ROOT):
+    """`file` and the .cuh files that it includes, directly or not, in the order in which a compiler meets their ends."""
+    found = []
+
+    def visit(path):
+        for inner in re.findall(r'^#include "([^"]+\.cuh)"', (root / path).read_text(), re.MULTILINE):
+            if inner not in found:
+                visit(inner)
+        if path not in found:
+            found.append(path)
+
+    visit(file)
+    return found
+
+
+def phase_folders(root=ROOT):
+    return sorted(path.name for path in root.glob("phase[0-9]*_*") if path.is_dir())
+
+
+class _Checker:
+    """Reads the files of the catalogue and collects what is wrong with them."""
+
+    TEXTS = ("name", "title", "misconception", "why", "hint", "file", "find", "caught_by")
+    LONGEST_TITLE = 70
+
+    def __init__(self, root, folder):
+        self.root, self.folder, self.problems = root, folder, []
+        self.accepted_checks = [REFERENCE, LAUNCH, *faults(root)]
+
+    def phase(self, path):
+        where = f"{path.name}: "
+        try:
+            table = tomllib.loads(path.read_text())
+        except tomllib.TOMLDecodeError as error:
+            self.problems.append(f"{where}not TOML: {error}")
+            return None
+        for key in table.keys() - {"kernels", "mutant"}:
+            self.problems.append(f'{where}unknown key "{key}"; "kernels" and [[mutant]] are known')
+        kernels = table.get("kernels", [])
+        for kernel in kernels:
+            if not (self.root / path.stem / f"{kernel}.cuh").exists():
+                self.problems.append(f'{where}"kernels" names {kernel}, but there is no {path.stem}/{kernel}.cuh')
+        if not kernels:
+            self.problems.append(f'{where}"kernels" is missing: the .cuh files that the phase compiles')
+        if self.problems:
+            return None
+        reached = {f for kernel in kernels for f in included(f"{path.stem}/{kernel}.cuh", self.root)}
+        mutants, names, changes = [], set(), {}
+        for number, entry in enumerate(table.get("mutant", []), 1):
+            name = entry.get("name") or f"number {number}"
+            mutant = self.entry(f'{where}mutant "{name}": ', path.stem, entry, reached)
+            if name in names:
+                self.problems.append(f'{where}mutant "{name}": the name is taken; each needs its own')
+            names.add(name)
+            change = (entry.get("file"), entry.get("find"), entry.get("replace"), entry.get("element"))
+            if change in changes:
+                self.problems.append(f'{where}mutant "{name}": the same change as "{changes[change]}"')
+            changes[change] = name
+            if mutant:
+                mutants.append(mutant)
+        return Phase(path.stem, kernels, mutants)
+
+    def entry(self, where, phase, entry, reached):
+        """The mutant; nothing if the entry cannot be understood."""
+        fields = {field.name for field in dataclasses.fields(Mutant)} - {"phase"}
+        before = len(self.problems)
+        for key in sorted(entry.keys() - fields):
+            self.problems.append(f'{where}unknown key "{key}"; known: {", ".join(sorted(fields))}')
+        for key in (*self.TEXTS, "replace"):
+            if not isinstance(entry.get(key), str):
+                self.problems.append(f'{where}"{key}" is missing; it takes a text')
+            elif key != "replace" and not entry[key].strip():
+                self.problems.append(f'{where}"{key}" is empty')
+        times = entry.get("times", 1)
+        if not isinstance(times, int) or isinstance(times, bool) or times < 1:
+            self.problems.append(f'{where}"times" is {times!r}; a number from 1 on is accepted')
+        if len(self.problems) > before:
+            return None
+        if not re.fullmatch(r"[A-Za-z]\w*", entry["name"]) or keyword.iskeyword(entry["name"]) or \
+                entry["name"].startswith("original"):
+            self.problems.append(f'{where}the name becomes a C++ namespace: letters, digits and underscores, and not '
+                                 '"original", which is the right kernel')
+        if len(entry["title"]) > self.LONGEST_TITLE:
+            self.problems.append(f'{where}the title has {len(entry["title"])} letters; {self.LONGEST_TITLE} fit a report')
+        if entry["caught_by"] not in self.accepted_checks:
+            self.problems.append(f'{where}caught_by is "{entry["caught_by"]}"; accepted: {", ".join(self.accepted_checks)}')
+        if entry.get("element", "f32") not in ELEMENTS:
+            self.problems.append(f'{where}element is "{entry["element"]}"; accepted: {", ".join(ELEMENTS)}')
+        if entry["find"] == entry["replace"]:
+            self.problems.append(f'{where}"find" and "replace" are the same')
+        if entry["file"] not in reached:
+            self.problems.append(f'{where}file is "{entry["file"]}"; files of this phase\'s kernels: '
+                                 f'{", ".join(sorted(reached))}')
+        if len(self.problems) > before:
+            return None
+        mutant = Mutant(phase=phase, **entry)
+        try:
+            mutant.changed((self.root / mutant.file).read_text())
+        except CatalogueError as error:
+            self.problems.append(where + str(error))
+        return mutant
+
+
+def read(root=ROOT, folder=FOLDER):
+    """All phases of the catalogue, and what is wrong with it. Entries that cannot be understood are left out; one whose
+    text is not in the kernel any more is not, since the kernel may get it back at any time."""
+    checker = _Checker(root, folder)
+    phases, problems = [], []
+    files = {path.stem: path for path in folder.glob("*.toml")}
+    for name in sorted(files.keys() | set(phase_folders(root))):
+        if name not in files:
+            problems.append(f"{name}.toml: there is none; every phase has a catalogue of its wrong kernels")
+        elif not (root / name).is_dir():
+            problems.append(f"{name}.toml: there is no phase {name}")
+        else:
+            checker.problems = []
+            if phase := checker.phase(files[name]):
+                phases.append(phase)
+            problems += checker.problems
+    return phases, problems
+
+
+def select(phases, chosen, part):
+    """{program: its mutants} of the chosen phases (none: all), or of one part (k, n) of them."""
+    programs = {}
+    for phase in phases:
+        if not chosen or phase.folder in chosen:
+            programs |= phase.programs()
+    if part is None:
+        return programs
+    k, n = part
+    if n > len(programs):
+        raise CatalogueError(f"--part {k}/{n}: there are {len(programs)} programs to share out; "
+                             f"1/1 to {len(programs)}/{len(programs)} are accepted")
+    return {name: programs[name] for name in list(programs)[k - 1::n]}
+
+
+def part(text):
+    """K/N as a pair."""
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not match or not 1 <= int(match[1]) <= int(match[2]):
+        raise argparse.ArgumentTypeError(f'"{text}" is not K/N with 1 <= K <= N, such as 2/5')
+    return int(match[1]), int(match[2])
+
+
+def add_selection(parser):
+    parser.add_argument("phases", nargs="*", metavar="PHASE", help="folders, such as phase3_fa2; none: all")
+    parser.add_argument("--part", type=part, metavar="K/N", help="only the K-th of N parts")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("check", help="every mistake in the catalogue")
+    add_selection(commands.add_parser("programs", help="the programs that run these wrong kernels"))
+    arguments = parser.parse_args()
+
+    phases, problems = read()
+    if arguments.command == "check":
+        for problem in problems:
+            print(problem)
+        print(f"{sum(len(phase.mutants) for phase in phases)} wrong kernels are in order, "
+              f"{len(problems)} mistakes in the catalogue")
+        return 1 if problems else 0
+    print("\n".join(select(phases, arguments.phases, arguments.part)))
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except CatalogueError as error:
+        sys.exit(str(error))

@@ -1,0 +1,145 @@
+"""Writes the source of one program of wrong kernels.
+
+  python3 generate.py programs                  "<phase> <program>" for each program, and for each phase's original
+  python3 generate.py source PROGRAM FILE       FILE and FILE.d, the files that it was made of
+
+A mutant is the phase's kernels in one piece: every .cuh file that they include, with the one change, in a namespace of its
+own. Only kernels that the change reaches are there; for the others, the original stands in. The phase's real host code
+is linked with a switchboard, which passes each call on to the mutant that is active.
+"""
+
+import pathlib
+import re
+import sys
+
+import catalogue
+
+DISPATCH = {"common/attention/dispatch.cuh": "tests/mutants/dispatch.cuh"}
+ELEMENT_TYPES = {"f32": "float", "f16": "simt::f16", "bf16": "simt::bf16"}
+NAMESPACE = "namespace ladder::SIMT_MACHINE {"
+
+
+class Source:
+    def __init__(self, root=catalogue.ROOT):
+        self.root, self.read_from = root, set()
+
+    def text(self, path):
+        self.read_from.add(self.root / path)
+        return (self.root / path).read_text()
+
+    def kernels(self, phase, name, element, kernels, change=None):
+        """The kernels in one piece, in namespace ladder::mutants::<name>. #line keeps diagnoses at the original lines."""
+        parts = [f"namespace ladder::mutants::{name} {{",
+                 f"using CompiledElement = {ELEMENT_TYPES[element]};",
+                 f"inline constexpr auto kCompiledElement = simt::ElementType::{element};", "}"]
+        done = set()
+
+        def piece(path):
+            if path in done:
+                return
+            done.add(path)
+            actual = DISPATCH.get(path, path)
+            text = self.text(actual)
+            if change and change.file == path:
+                text = change.changed(text)
+            parts.append(f'#line 1 "{self.root / actual}"')
+            for number, line in enumerate(text.split("\n"), 1):
+                if match := re.match(r'#include "([^"]+\.cuh)"', line):
+                    piece(match[1])
+                    parts.append(f'#line {number + 1} "{self.root / actual}"')
+                else:
+                    parts.append("" if line == "#pragma once" else
+                                 line.replace(NAMESPACE, f"namespace ladder::mutants::{name} {{"))
+
+        for kernel in kernels:
+            piece(f"{phase}/{kernel}.cuh")
+        return "\n".join(parts) + "\n"
+
+    def entries(self, phase, kernel):
+        """The functions that the kernel's file offers to the host code: (result, name, type of the argument)."""
+        return re.findall(r"(?<!>)\n([A-Za-z_:]+) (\w+)\(const (\w+)& \w+\) \{", self.text(f"{phase}/{kernel}.cuh"))
+
+    def head(self, phase):
+        headers = sorted((self.root / phase).glob("*_arguments.h"))
+        lines = ['#include "common/attention/arguments.h"', '#include "common/attention/global_bytes.h"',
+                 '#include "common/simt/simt.h"', '#include "tests/mutants/mutants.h"',
+                 *(f'#include "{phase}/{path.name}"' for path in headers)]
+        return "\n".join(lines) + "\n"
+
+    def original(self, phase):
+        return self.head(phase.folder) + "".join(
+            self.kernels(phase.folder, f"original_{element}", element, phase.kernels) for element in phase.elements())
+
+    def program(self, phase, mutants):
+        versions = [(f"original_{e}", e, []) for e in phase.elements()]
+        parts = [self.head(phase.folder)]
+        for m in mutants:
+            reached = [k for k in phase.kernels if m.file in catalogue.included(f"{phase.folder}/{k}.cuh", self.root)]
+            parts.append(self.kernels(phase.folder, m.name, m.element, reached, m))
+            versions.append((m.name, m.element, reached))
+        parts.append(f'#line 1 "{phase.folder}.switchboard"\n')
+        for kernel in phase.kernels:
+            for result, function, arguments in self.entries(phase.folder, kernel):
+                for element in phase.elements():
+                    parts.append(f"namespace ladder::mutants::original_{element} "
+                                 f"{{ {result} {function}(const {arguments}&); }}\n")
+                names = [name if kernel in compiled else f"original_{element}" for name, element, compiled in versions]
+                table = "".join(f"        mutants::{name}::{function},\n" for name in names)
+                parts.append(f"namespace ladder::cpu {{\n{result} {function}(const {arguments}& a) {{\n"
+                             f"    constexpr {result} (*versions[])(const {arguments}&) = {{\n{table}    }};\n"
+                             f"    return versions[mutants::active](a);\n}}\n}}\n")
+        table = "".join(f'    {{"{name}", simt::ElementType::{element}}},\n' for name, element, _ in versions)
+        names = ", ".join(f'"{fault}"' for fault in catalogue.faults(self.root))
+        self.read_from.add(self.root / "common/simt/machine_error.h")
+        parts.append("namespace ladder::mutants {\nstd::size_t active = 0;\n"
+                     f"constexpr Mutant kMutants[] = {{\n{table}}};\n"
+                     f"constexpr const char* kFaults[] = {{{names}}};\n"
+                     "std::span<const Mutant> mutants() { return kMutants; }\n"
+                     "const char* identifier_of(simt::Fault fault) { return kFaults[int(fault)]; }\n"
+                     "}  // namespace ladder::mutants\n")
+        return "".join(parts)
+
+
+def original_of(phase):
+    return f"mutants_{phase.folder}_original"
+
+
+def write(program, file, phases):
+    source = Source()
+    for phase in phases:
+        if program == original_of(phase):
+            text = source.original(phase)
+        elif program in phase.programs():
+            text = source.program(phase, phase.programs()[program])
+        else:
+            continue
+        break
+    else:
+        sys.exit(f"the catalogue has no program {program}")
+    file = pathlib.Path(file)
+    if not file.exists() or file.read_text() != text:  # what did not change is not compiled again
+        file.write_text(text)
+    needed = {*source.read_from, catalogue.FOLDER / f"{phase.folder}.toml", pathlib.Path(__file__).resolve(),
+              pathlib.Path(catalogue.__file__).resolve()}
+    names = " ".join(str(path).replace(" ", "\\ ") for path in sorted(needed))
+    file.with_name(file.name + ".d").write_text(f"{str(file).replace(' ', chr(92) + ' ')}: {names}\n")
+
+
+def main(arguments):
+    phases, _ = catalogue.read()
+    if arguments == ["programs"]:
+        for phase in phases:
+            print(phase.folder, original_of(phase))
+            for program in phase.programs():
+                print(phase.folder, program)
+    elif len(arguments) == 3 and arguments[0] == "source":
+        write(arguments[1], arguments[2], phases)
+    else:
+        sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except catalogue.CatalogueError as error:
+        sys.exit(str(error))

@@ -1,0 +1,114 @@
+#include "tests/mutants/trials.h"
+
+#include <exception>
+
+#include "common/simt/machine_error.h"
+#include "tests/mutants/mutants.h"
+
+namespace ladder::mutants {
+namespace {
+
+bool hangs(simt::Fault fault) {
+    return fault == simt::Fault::barrier_divergence || fault == simt::Fault::collective_divergence ||
+           fault == simt::Fault::deadlock;
+}
+
+/// Runs a check, which may throw what the kernel threw, or turn it into a message and keep it in its argument.
+/// What neither machine nor launch threw is a mistake in the trial, and goes through.
+template <class Check>
+Outcome outcome_of(Check&& check) {
+    std::exception_ptr thrown;
+    std::string message;
+    try {
+        const ::testing::AssertionResult verdict = check(thrown);
+        if (verdict) return {};
+        message = verdict.message();
+    } catch (const std::exception& error) {
+        thrown = std::current_exception();
+        message = reference::message_of(error);
+    }
+    if (!thrown) return {std::string(kReference), "comparison with the reference", message};
+    try {
+        std::rethrow_exception(thrown);
+    } catch (const simt::MachineError& error) {
+        const simt::Fault fault = error.report().fault;
+        return {identifier_of(fault), std::string(simt::name_of(fault)), error.what(), hangs(fault)};
+    } catch (const simt::LaunchError& error) {
+        return {std::string(kLaunch), "refused launch", error.what()};
+    }
+}
+
+}  // namespace
+
+Trial attention_trial(reference::AttentionEntry entry, reference::AttentionCase problem,
+                      std::optional<torch::Tensor> kv_lengths) {
+    const std::string name = problem.name;
+    return {name, [=] {
+                return outcome_of([&](std::exception_ptr& thrown) {
+                    const auto remembering = [&](const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                                                 const AttentionOptions& options) {
+                        try {
+                            return entry(q, k, v, options);
+                        } catch (...) {
+                            thrown = std::current_exception();
+                            throw;
+                        }
+                    };
+                    return reference::matches_reference(remembering, problem, torch::kCPU, reference::Lse::present,
+                                                        kv_lengths);
+                });
+            }};
+}
+
+Trial trial(std::string name, std::function<::testing::AssertionResult()> check) {
+    return {std::move(name), [=] { return outcome_of([&](std::exception_ptr&) { return check(); }); }};
+}
+
+std::vector<Trial> attention_trials(const reference::AttentionEntry& entry, torch::ScalarType dtype,
+                                    const std::string& prefix) {
+    using reference::Family, reference::Layout;
+    const reference::AttentionCase cases[] = {
+        {.name = "one_key", .query_length = 12, .key_length = 1, .head_dim = 32, .family = Family::equal_scores},
+        {.name = "given_scale", .query_length = 9, .key_length = 64, .head_dim = 8, .options = {.scale = 0.7}},
+        {.name = "odd_columns", .query_length = 33, .key_length = 131, .head_dim = 27},
+        {.name = "minus_1000",
+         .query_length = 20,
+         .key_length = 129,
+         .head_dim = 32,
+         .family = Family::scores_near_minus_1000},
+        {.name = "huge",
+         .query_heads = 2,
+         .kv_heads = 2,
+         .query_length = 40,
+         .key_length = 140,
+         .head_dim = 16,
+         .family = Family::one_huge_logit},
+        {.name = "unaligned_rows",
+         .query_heads = 2,
+         .kv_heads = 1,
+         .query_length = 65,
+         .key_length = 193,
+         .head_dim = 24,
+         .family = Family::rising_scores,
+         .layout = Layout::padded_rows},
+        {.name = "grouped_heads",
+         .batch = 2,
+         .query_heads = 4,
+         .kv_heads = 2,
+         .query_length = 70,
+         .key_length = 150,
+         .head_dim = 32},
+    };
+    std::vector<Trial> trials;
+    const auto add = [&](reference::AttentionCase problem) {
+        problem.name = prefix + problem.name;
+        problem.dtype = dtype;
+        trials.push_back(attention_trial(entry, problem));
+    };
+    for (const reference::AttentionCase& problem : cases) add(problem);
+    if (dtype != torch::kFloat32)  // sums that 16 bits cannot hold
+        add({.name = "long_sum", .query_length = 8, .key_length = 700, .head_dim = 8, .family = Family::offset_values});
+    return trials;
+}
+
+}  // namespace ladder::mutants
