@@ -120,17 +120,18 @@ std::optional<MachineError::Report> GlobalLaunchShadow::conflict(std::uint64_t l
     };
     const Witness later = witness(c.later), earlier = witness(c.earlier);
     const std::string element = name(c.later), alias = name(c.earlier);
-    return MachineError::Report{
-        .fault = Fault::global_race,
-        .block = *later.block,
-        .first = later,
-        .second = earlier,
-        .what = text_of(*later.block) + (c.kind == Kind::later_reads ? " reads " : " writes ") + element + ", which " +
-                text_of(*earlier.block) + (c.kind == Kind::later_writes ? " reads" : " writes") +
-                (alias == element ? "" : " as " + alias) + " in the same launch",
-        .advice =
-            "the blocks of a launch run at the same time and in any order: let one block own each element that is "
-            "written, or do the second step in a launch of its own"};
+    return MachineError::Report{.fault = Fault::global_race,
+                                .block = *later.block,
+                                .first = later,
+                                .second = earlier,
+                                .what = text_of(*later.block) + (c.kind == Kind::later_reads ? " reads " : " writes ") +
+                                        element + ", which " + text_of(*earlier.block) +
+                                        (c.kind == Kind::later_writes ? " reads" : " writes") +
+                                        (alias == element ? "" : " as " + alias) + " in the same launch",
+                                .advice =
+                                    "blocks run at the same time and in any order: let one block own the element, or "
+                                    "leave the second step to a "
+                                    "launch of its own"};
 }
 
 // --- A block --------------------------------------------------------------------------------------------------------
