@@ -218,11 +218,12 @@ TEST(InFlight, LeavesNothingBehindInTheNextBlock) {
             ring()(0, int(threadIdx.x)) = x;
         };
     };
+    const int workers = cpu_workers();
     set_cpu_workers(1);  // so that all blocks run in the same memory
     EXPECT_TRUE(fault_of(kFourWarps, kernel(true)));
     const Shape blocks{.grid = 3, .block = kColumns, .shared_bytes = kFourWarps.shared_bytes};
     expect_clean(blocks, kernel(false));
-    set_cpu_workers(2);
+    set_cpu_workers(workers);
 }
 
 // --- waits ----------------------------------------------------------------------------------------------------------

@@ -146,11 +146,10 @@ TEST(WholeWarp, LanesThatMeetAnotherInstruction) {
     const auto sizes = [] {
         std::uint32_t one[1], two[2];
         const auto row = [] { return K_j().vec<Row>(0, 0); };
-        lane() < 16 ? ldmatrix(one, row()) : ldmatrix(two, row());
+        lane() < 16 ? ldmatrix(one, row()) : ldmatrix(two, row());  // @two sizes
     };
-    const auto error = fault_of(kOneWarp, sizes);
-    ASSERT_TRUE(error);
-    EXPECT_EQ(error->report().fault, Fault::collective_divergence) << error->what();
+    checks.expect(kOneWarp, sizes, Fault::collective_divergence, {16, "two sizes"}, Party{0, "two sizes"},
+                  {"lane 0 waits in ldmatrix with mask 0xffffffff, in another form"});
 }
 
 TEST(WholeWarp, LanesThatHaveReturned) {

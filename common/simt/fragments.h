@@ -8,43 +8,47 @@
 
 namespace simt {
 
-// D = A B + C, with A [16, 16], B [16, 8], C and D [16, 8], spread over the 32 lanes of a warp. A lane belongs to group
-// g = lane / 4 and is number t = lane % 4 in it. A register of A or B holds two 16-bit elements, neighbours along k,
-// the one with the lower k in the lower half. (PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type",
-// where they are called groupID and threadID_in_group.)
+// D = A B + C, with A [16, 16], B [16, 8], C and D [16, 8], is spread over the 32 lanes of a warp. A lane belongs to
+// group g = lane / 4, and is number t = lane % 4 in it. A register of A or B holds two 16-bit elements, neighbours
+// along k, the one with the lower k in the lower half. (PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point
+// type", where g is groupID and t is threadID_in_group.)
 //
 // clang-format off
 //
-//   A        k: 2t, 2t+1   2t+8, 2t+9          B          n: g               C, D      n: 2t      2t+1
-//   row g        a[0]        a[2]              k 2t, 2t+1    b[0]            row g        c[0]    c[1]
-//   row g+8      a[1]        a[3]              k 2t+8, 2t+9  b[1]            row g+8      c[2]    c[3]
+//   A             k 2t, 2t+1    k 2t+8, 2t+9       B              n g       C, D          n 2t    n 2t+1
+//   row g            a[0]           a[2]           k 2t, 2t+1     b[0]      row g         c[0]     c[1]
+//   row g + 8        a[1]           a[3]           k 2t+8, 2t+9   b[1]      row g + 8     c[2]     c[3]
 //
-//   lanes of C    n  0  1   2  3   4  5   6  7      The left and the right half of A, and B transposed, look the same:
-//   row 0, 8        L0 L0  L1 L1  L2 L2  L3 L3      so the scores S = Q K^T that a warp has in C fragments become the
-//   row 1, 9        L4 L4  L5 L5  L6 L6  L7 L7      operand A of the product P V without leaving their lanes: to_a().
+//   who holds C   columns  0, 1   2, 3   4, 5   6, 7
+//   rows 0,  8     lanes     0      1      2      3
+//   rows 1,  9               4      5      6      7
 //   ...
-//   row 7, 15       L28 .  .   .   .   .  . L31
+//   rows 7, 15              28     29     30     31
 //
 // clang-format on
 //
-// ldmatrix fills such registers from rows of 16 bytes in shared memory. Each 8x8 matrix i takes its eight row addresses
-// from lanes 8i to 8i+7, and lane l gets elements 2(l % 4) and the next of row l / 4, in register i (PTX ISA,
-// ldmatrix). With `lane` the number of the calling lane, a block of 16-bit elements that starts at (row, column) of a
-// tile is read as
+// Both halves of A, columns 0 to 7 and 8 to 15, are dealt out like C, and so is each half of B transposed. Hence a warp
+// that has the scores S = Q K^T in two fragments of C has them where the product P V wants its operand A: see to_a().
+//
+// ldmatrix fills A and B from shared memory. An 8x8 matrix has eight rows of 16 bytes, whose addresses eight lanes
+// pass: lanes 0 to 7 those of matrix 0, which becomes register 0, lanes 8 to 15 those of matrix 1, and so on. Lane l
+// receives elements 2(l % 4) and 2(l % 4) + 1 of row l / 4 of each (PTX ISA, ldmatrix). With Wide = WideVector<T>, and
+// `lane` the number of the calling lane, the block of a tile that begins at (row, column) is read by
 //
 // clang-format off
 //
-//   A from a row-major tile      ldmatrix(a, tile.vec<Wide>(row + lane % 16, column + lane / 16 * 8))
-//   B from B^T, [n, k], as K_j   ldmatrix(b, tile.vec<Wide>(row + lane % 8,  column + lane / 8 % 2 * 8))
-//     two of them, n 0..15       ldmatrix(b, tile.vec<Wide>(row + lane % 8 + lane / 16 * 8, column + lane / 8 % 2 * 8))
-//   B from B,   [k, n], as V_j   ldmatrix_trans(b, tile.vec<Wide>(row + lane % 16, column))
-//     two of them, n 0..15       ldmatrix_trans(b, tile.vec<Wide>(row + lane % 16, column + lane / 16 * 8))
+//   A, from [m, k]               ldmatrix(a, tile.vec<Wide>(row + lane % 16, column + lane / 16 * 8))
+//   B, from B^T [n, k] (K_j)     ldmatrix(b, tile.vec<Wide>(row + lane % 8, column + lane / 8 % 2 * 8))
+//   two of them, n 0 to 15       ldmatrix(b, tile.vec<Wide>(row + lane % 8 + lane / 16 * 8, column + lane / 8 % 2 * 8))
+//   B, from B [k, n] (V_j)       ldmatrix_trans(b, tile.vec<Wide>(row + lane % 16, column))
+//   two of them, n 0 to 15       ldmatrix_trans(b, tile.vec<Wide>(row + lane % 16, column + lane / 16 * 8))
 //
 // clang-format on
 
 /// A lane's part of A: four registers of two elements.
 template <class T>
 struct FragmentA {
+    static_assert(sizeof(T) == 2, "mma.m16n8k16 multiplies f16 or bf16");
     std::uint32_t registers[4];
 
     /// Where element `i` of lane `lane` stands in A: element i is the (i % 2)-th of register i / 2.
@@ -55,6 +59,7 @@ struct FragmentA {
 /// A lane's part of B: two registers of two elements.
 template <class T>
 struct FragmentB {
+    static_assert(sizeof(T) == 2, "mma.m16n8k16 multiplies f16 or bf16");
     std::uint32_t registers[2];
 
     /// Where element `i` of lane `lane` stands in B [k, n].

@@ -351,7 +351,10 @@ void Block::report_diverged_collective(Collective kind, std::uint32_t mask, cons
           .second = {current_thread_ / 32 * 32 + other.first_lane, other.site},
           .what = "lane " + std::to_string(lane()) + " calls " + name_of(kind) + " with mask " + hex(mask) +
                   " while lane " + std::to_string(other.first_lane) + " waits in " + name_of(other.kind) +
-                  " with mask " + hex(other.mask) + (other.site == site ? "" : ", on another line"),
+                  " with mask " + hex(other.mask) +
+                  (other.site != site                         ? ", on another line"
+                   : other.kind == kind && other.mask == mask ? ", in another form"
+                                                              : ""),
           .advice = "all lanes of a mask must execute the same collective: move it out of the branch"});
 }
 

@@ -34,8 +34,9 @@ void ldmatrix_trans(Fragment& fragment, const Ref<V, SharedAccess>& row, SourceS
     load_matrices(LdmatrixOf<Fragment, V>::matrices, true, {row.address(), row.memory(), &fragment}, site);
 }
 
-/// Products are exact in float. They are added to c one by one, k upwards, each sum rounded to the nearest float. So
-/// the sum keeps the bound that cuda/tensor_core.h states for the hardware, whose order and rounding are others.
+/// Products are exact in float, unless those of bf16 leave its range. They are added to c one by one, k upwards, each
+/// sum rounded to the nearest float. So the sum keeps the bound that cuda/tensor_core.h states for the hardware, whose
+/// order and rounding are others.
 template <class T>
 void mma_m16n8k16(FragmentC& d, const FragmentA<T>& a, const FragmentB<T>& b, const FragmentC& c,
                   SourceSite site = SourceSite::here());
