@@ -49,6 +49,51 @@ TEST(Sectors, CoalescedStridedBroadcast) {
     EXPECT_EQ(sectors_read_at([](int lane) { return lane; }, 8), 4u);  // by a whole sector
 }
 
+struct Coalescing {
+    std::uint64_t sectors, ideal, requests;
+    friend bool operator==(const Coalescing&, const Coalescing&) = default;
+    friend std::ostream& operator<<(std::ostream& out, const Coalescing& c) {
+        return out << c.sectors << " sectors, ideally " << c.ideal << ", in " << c.requests << " requests";
+    }
+};
+
+template <class V, class Index>
+Coalescing coalescing(Index index, std::ptrdiff_t shift = 0) {
+    Buffer<float> buffer("c", {32, 64});
+    const auto c = buffer.view<2>(shift);
+    const Counters counters = count({}, [=] {
+        const auto [row, column] = index(int(threadIdx.x));
+        const V value = c.template vec<V>(row, column);
+        (void)value;
+    });
+    const TensorTraffic t = traffic_of(counters, "c");
+    return {t.sectors_read, t.sectors_read_ideal, t.requests_read};
+}
+
+TEST(Sectors, AtBestWhatTheDistinctBytesFill) {
+    using Place = std::pair<int, int>;
+    EXPECT_EQ((coalescing<float>([](int n) { return Place(0, n); })), (Coalescing{4, 4, 1}));
+    EXPECT_EQ((coalescing<float>([](int n) { return Place(0, n); }, 1)), (Coalescing{5, 4, 1})) << "misaligned";
+    EXPECT_EQ((coalescing<float>([](int n) { return Place(0, 2 * n); })), (Coalescing{8, 4, 1})) << "half is waste";
+    EXPECT_EQ((coalescing<float>([](int n) { return Place(n, 0); })), (Coalescing{32, 4, 1})) << "a column";
+    EXPECT_EQ((coalescing<float>([](int) { return Place(3, 5); })), (Coalescing{1, 1, 1})) << "one word for all";
+    EXPECT_EQ((coalescing<float>([](int n) { return Place(0, n / 8 * 8); })), (Coalescing{4, 1, 1}))
+        << "16 bytes of 128";
+    EXPECT_EQ((coalescing<float4>([](int n) { return Place(n / 16, n % 16 * 4); })), (Coalescing{16, 16, 1}));
+    EXPECT_EQ((coalescing<float4>([](int n) { return Place(n, 0); })), (Coalescing{32, 16, 1}));
+    EXPECT_EQ((coalescing<float2>([](int n) { return Place(0, 63 - 2 * n - 1); })), (Coalescing{8, 8, 1}));
+}
+
+TEST(Sectors, WritesHaveTheirOwnIdeal) {
+    Buffer<float> buffer("w", {32, 8});
+    const auto w = buffer.view<2>();
+    const TensorTraffic t = traffic_of(count({.block = 64}, [=] { w(threadIdx.x % 32, 0) = 1.0f; }), "w");
+    EXPECT_EQ(t.sectors_written, 2u * 32);
+    EXPECT_EQ(t.sectors_written_ideal, 2u * 4);
+    EXPECT_EQ(t.requests_written, 2u);
+    EXPECT_EQ(t.sectors_read_ideal + t.requests_read, 0u);
+}
+
 TEST(Sectors, WritesAndSixteenBitElements) {
     Buffer<f16> buffer("y", {64, 64});
     const auto y = buffer.view<2>();
@@ -369,6 +414,60 @@ TEST(Wavefronts, WideAccesses) {
     EXPECT_EQ((wavefronts<float, 34, float2>(kLane, kZero)), (Wavefronts{1, 2, 2}));
 }
 
+// Found by measurement on Turing and later, and published at
+// code.hitori.moe/post/cuda-shared-memory-access-mechanism-with-vectorized-instructions.
+TEST(Wavefronts, WideAccessesOfPairedLanesGoTogether) {
+    // 8 bytes a lane: both halves of the warp at once.
+    EXPECT_EQ((wavefronts<float, 64, float2>(kZero, [](int n) { return n / 2 * 2; })), (Wavefronts{1, 1, 1}));
+    EXPECT_EQ((wavefronts<float, 64, float2>(kZero, [](int n) { return (n / 4 * 2 + n % 2) * 2; })),
+              (Wavefronts{1, 1, 1}))
+        << "lanes n and n ^ 2";
+    EXPECT_EQ((wavefronts<float, 64, float2>(kZero, [](int n) { return n % 4 * 2 + n / 8 * 8; })),
+              (Wavefronts{1, 2, 2}))
+        << "lanes n and n ^ 4 do not pair up";
+    EXPECT_EQ((wavefronts<float, 64, float2>([](int n) { return n / 16; }, [](int n) { return n % 16 / 2 * 2; })),
+              (Wavefronts{1, 2, 1}))
+        << "and then meet in the same banks";
+    // 16 bytes a lane: the quarters of each half at once, the halves never.
+    EXPECT_EQ((wavefronts<float, 128, float4>(kZero, [](int n) { return n / 2 * 4; })), (Wavefronts{1, 2, 2}));
+    EXPECT_EQ((wavefronts<float, 128, float4>(kZero, [](int n) { return (n / 4 * 2 + n % 2) * 4; })),
+              (Wavefronts{1, 2, 2}));
+    EXPECT_EQ((wavefronts<float, 128, float4>(kZero, kZero)), (Wavefronts{1, 2, 2})) << "one vector for all";
+    EXPECT_EQ((wavefronts<float, 36, float4>([](int n) { return n / 8; }, kZero)), (Wavefronts{1, 2, 2}))
+        << "eight lanes to a row, as attention reads Q_i";
+    EXPECT_EQ((wavefronts<float, 32, float4>([](int n) { return n / 8; }, kZero)), (Wavefronts{1, 4, 2}))
+        << "unpadded rows in the same banks";
+    // Half of the warp pairs up one way, half the other: that is neither.
+    EXPECT_EQ(
+        (wavefronts<float, 128, float4>(kZero, [](int n) { return n < 16 ? n / 2 * 4 : (n / 4 * 2 + n % 2) * 4; })),
+        (Wavefronts{1, 4, 4}));
+}
+
+TEST(Wavefronts, LanesThatTakeNoPartPairWithAny) {
+    const auto kernel = [](unsigned lanes) {
+        return [=] {
+            const auto tile = SharedArena().tile<float, 1, 128>("tile");
+            if (lanes >> threadIdx.x & 1) tile.vec<float4>(0, int(threadIdx.x) * 4) = float4{};
+        };
+    };
+    EXPECT_EQ(count({.shared_bytes = 512}, kernel(0x55555555u)).shared_wavefronts, 4u) << "2 for each half: 2-way";
+    EXPECT_EQ(count({.shared_bytes = 512}, kernel(0x55555555u)).shared_wavefronts_ideal, 2u);
+    EXPECT_EQ(count({.shared_bytes = 512}, kernel(0x00000055u)).shared_wavefronts, 1u);
+}
+
+TEST(Wavefronts, ReadsAndWritesApart) {
+    const Counters counters = count({.shared_bytes = 4096}, [] {
+        const auto tile = SharedArena().tile<float, 32, 32>("tile");
+        tile(int(threadIdx.x), 0) = 1.0f;  // 32 passes
+        const float x = tile(int(threadIdx.x), 0);
+        tile(0, int(threadIdx.x)) = x;  // one
+    });
+    EXPECT_EQ(counters.shared_requests, 3u);
+    EXPECT_EQ(counters.shared_wavefronts, 32u + 32 + 1);
+    EXPECT_EQ(counters.shared_read_requests, 1u);
+    EXPECT_EQ(counters.shared_read_wavefronts, 32u);
+}
+
 TEST(Wavefronts, InactiveLanesTakeNoPass) {
     const auto kernel = [](unsigned lanes) {
         return [=] {
@@ -424,6 +523,15 @@ TEST(Counting, IsOffUntilSomeoneListens) {
     const Counters counters = count({}, kernel);
     EXPECT_EQ(traffic_of(counters, "heard").bytes_written, 128u) << "what was counted before is not in it";
     EXPECT_EQ(traffic_of(counters, "heard").sectors_written, 4u);
+}
+
+TEST(Counting, BytesAloneWhereRequestsAreNotWanted) {
+    Buffer<float> buffer("bytes_alone", {32});
+    const auto x = buffer.view<1>();
+    const LaunchLog log(LaunchLog::Detail::bytes);
+    run({}, [=] { x(threadIdx.x) = 1.0f; });
+    EXPECT_EQ(traffic_of(log.total(), "bytes_alone").bytes_written, 128u);
+    EXPECT_EQ(traffic_of(log.total(), "bytes_alone").requests_written, 0u);
 }
 
 TEST(Counting, AFailedLaunchLeavesNothingBehind) {

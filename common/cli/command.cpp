@@ -39,7 +39,8 @@ void Target::add_device(CLI::App& command) {
     const std::map<std::string, DeviceChoice> devices = {
         {"auto", DeviceChoice::automatic}, {"cpu", DeviceChoice::cpu}, {"cuda", DeviceChoice::cuda}};
     add_named(command, "--device", device, devices,
-              "auto (a GPU if there is one, unless a profile is named), cpu or cuda", "auto");
+              "auto (a GPU if there is one, unless a profile is named), cpu or cuda",
+              device == DeviceChoice::automatic ? "auto" : "cpu");
 }
 
 void Target::add_options(CLI::App& command) {

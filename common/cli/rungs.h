@@ -2,22 +2,37 @@
 
 #include <torch/types.h>
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/attention/global_bytes.h"
+#include "common/attention/mask.h"
 #include "common/reference/comparison.h"
 
 namespace ladder::cli {
 
-/// The real input of the tour, on the device it runs on.
-struct TourInput {
-    torch::Tensor q, k, v;  ///< [1, 12, S, 32] float16
-    torch::Tensor scores;   ///< [12 S, S] float16: the rows that softmax meets inside attention
-    std::string description;
+/// What the rungs run on: tensors of one dtype, on one device.
+struct RungInput {
+    torch::Tensor q, k, v;  ///< [B, Hq, Sq, D], [B, Hkv, Sk, D]
+    torch::Tensor newest;   ///< [B, Hq, few, D]: the queries of the kernels that are made for few of them
+    torch::Tensor scores;   ///< [B Hq Sq, Sk]: the rows that softmax meets inside attention
+    Mask causal_mask = Mask::causal_bottom_right;  ///< of phase 4
+    Mask decoding_mask = Mask::none;               ///< of phase 5
+    std::string description = {};
+};
+
+/// How an algorithm's traffic grows, as its paper or its chapter has it: bytes ~ length^with_length, and where the
+/// tiles follow the shared memory, bytes ~ shared memory^with_shared_memory.
+struct Growth {
+    std::string law;     ///< "Θ(N² d² / M)"
+    std::string source;  ///< where that is shown
+    double with_length = 0;
+    std::optional<double> with_shared_memory = {};
 };
 
 /// One kernel's turn in the tour, made ready for one input.
@@ -29,12 +44,18 @@ struct Rung {
     std::function<std::vector<torch::Tensor>()> run;
     std::function<reference::Comparison(const std::vector<torch::Tensor>&)> check;
     GlobalBytes bytes;  ///< what it moves, by formula
+    double flops = 0;   ///< floating-point operations of the algorithm; a multiplication and an addition count as two
+    Growth growth;
+    /// Sizes of the tensors that its kernels name.
+    std::map<std::string, std::uint64_t> tensor_bytes = {};
+    /// Numbers of times that a tensor may be read in full, and why: {3, "once in each of 3 passes"}.
+    std::vector<std::pair<double, std::string>> reasons_to_read_again = {};
 };
 
 inline constexpr int kPhases = 6;
 std::string phase_title(int phase);
 
 /// The rungs of one phase on `input`, in the order in which the chapter brings them.
-std::vector<Rung> rungs_of_phase(int phase, const TourInput& input);
+std::vector<Rung> rungs_of_phase(int phase, const RungInput& input);
 
 }  // namespace ladder::cli

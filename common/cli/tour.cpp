@@ -19,7 +19,7 @@ namespace ladder::cli {
 namespace {
 
 /// The fixture ships in float16, and float16 is what attention runs in, so the tour does too.
-TourInput load_input(torch::Device device) {
+RungInput load_input(torch::Device device) {
     const Fixture fixture =
         load_fixture(std::filesystem::path(LADDER_SOURCE_DIR) / "common/fixture/minilm_paragraph.safetensors");
     const auto on_device = [&](const torch::Tensor& t) { return t.to(device, torch::kFloat16).contiguous(); };
@@ -28,6 +28,7 @@ TourInput load_input(torch::Device device) {
     return {.q = on_device(fixture.q),
             .k = on_device(fixture.k),
             .v = on_device(fixture.v),
+            .newest = on_device(fixture.q.slice(2, fixture.q.size(2) - 1)),
             .scores = on_device(scores.reshape({-1, scores.size(-1)})),
             .description = fixture.description};
 }
@@ -161,7 +162,7 @@ bool TourResult::passed() const { return std::ranges::all_of(rungs, &RungResult:
 
 TourResult run_tour(const TourRequest& request) {
     const char* commit = std::getenv("LADDER_COMMIT");
-    const TourInput input = load_input(request.device);
+    const RungInput input = load_input(request.device);
     TourResult result{.commit = commit ? commit : "unknown",
                       .device = request.device.is_cuda() ? "cuda" : "cpu",
                       .device_name = device_limits(request.device).name,

@@ -53,6 +53,12 @@ function(ladder_link_phases target)
     target_link_libraries(${target} PRIVATE ladder_common)
 endfunction()
 
+# The program can then name its kernels with their template arguments (simt::exported_symbol).
+function(ladder_export_kernels target)
+    target_link_options(${target} PRIVATE "LINKER:--export-dynamic-symbol=_ZN6ladder3cpu*_kernel*")
+    target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS})
+endfunction()
+
 # ladder_add_test(<name> LABELS <label>… SOURCES <file>… [PHASES <phase>…] [LIBRARIES <library>…] [CPU_ONLY])
 #
 # A GoogleTest program <name>_test on the reference harness. A test that cannot run, for want of a GPU, exits with 77 and

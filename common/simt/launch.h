@@ -38,9 +38,11 @@ void launch(const char* name, const cudaLaunchConfig_t& config, void (*kernel)(P
     check("cudaLaunchKernelEx", cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...));
     if (LaunchLog::listening())
         LaunchLog::record({.kernel = name,
+                           .instance = instance_of(reinterpret_cast<const void*>(kernel)),
                            .grid = {config.gridDim.x, config.gridDim.y, config.gridDim.z},
                            .block = {config.blockDim.x, config.blockDim.y, config.blockDim.z},
                            .shared_bytes_per_block = config.dynamicSmemBytes,
+                           .registers_per_thread = registers_of(reinterpret_cast<const void*>(kernel)),
                            .counted = kCountsTraffic,
                            .counters = last_launch_counters()});
 }

@@ -20,6 +20,18 @@ std::uint64_t Counters::global_bytes_written() const {
     return sum;
 }
 
+TensorTraffic& TensorTraffic::operator+=(const TensorTraffic& other) {
+    bytes_read += other.bytes_read;
+    bytes_written += other.bytes_written;
+    sectors_read += other.sectors_read;
+    sectors_written += other.sectors_written;
+    sectors_read_ideal += other.sectors_read_ideal;
+    sectors_written_ideal += other.sectors_written_ideal;
+    requests_read += other.requests_read;
+    requests_written += other.requests_written;
+    return *this;
+}
+
 Counters& Counters::operator+=(const Counters& other) {
     for (const TensorTraffic& theirs : other.tensors) {
         auto ours = std::ranges::find(tensors, theirs.tensor, &TensorTraffic::tensor);
@@ -27,22 +39,21 @@ Counters& Counters::operator+=(const Counters& other) {
             tensors.push_back(theirs);
             continue;
         }
-        ours->bytes_read += theirs.bytes_read;
-        ours->bytes_written += theirs.bytes_written;
-        ours->sectors_read += theirs.sectors_read;
-        ours->sectors_written += theirs.sectors_written;
+        *ours += theirs;
     }
     shared_bytes_read += other.shared_bytes_read;
     shared_bytes_written += other.shared_bytes_written;
     shared_requests += other.shared_requests;
     shared_wavefronts += other.shared_wavefronts;
     shared_wavefronts_ideal += other.shared_wavefronts_ideal;
+    shared_read_requests += other.shared_read_requests;
+    shared_read_wavefronts += other.shared_read_wavefronts;
     block_barriers += other.block_barriers;
     warp_collectives += other.warp_collectives;
     return *this;
 }
 
-LaunchLog::LaunchLog() : outer_(std::exchange(innermost, this)) {}
+LaunchLog::LaunchLog(Detail detail) : detail_(detail), outer_(std::exchange(innermost, this)) {}
 LaunchLog::~LaunchLog() { innermost = outer_; }
 
 Counters LaunchLog::total() const {
@@ -56,5 +67,7 @@ void LaunchLog::record(LaunchRecord record) {
 }
 
 bool LaunchLog::listening() { return innermost != nullptr; }
+
+bool LaunchLog::wants_requests() { return innermost && innermost->detail_ == Detail::requests; }
 
 }  // namespace simt

@@ -16,6 +16,12 @@ struct TensorTraffic {
     std::uint64_t bytes_written = 0;
     std::uint64_t sectors_read = 0;  ///< distinct 32-byte sectors per warp request, what the memory system moves
     std::uint64_t sectors_written = 0;
+    std::uint64_t sectors_read_ideal = 0;  ///< that the distinct bytes of each request would fill, side by side
+    std::uint64_t sectors_written_ideal = 0;
+    std::uint64_t requests_read = 0;  ///< warp-wide instructions
+    std::uint64_t requests_written = 0;
+
+    TensorTraffic& operator+=(const TensorTraffic&);
 };
 
 /// Everything the CPU machine counts during one launch.
@@ -26,6 +32,8 @@ struct Counters {
     std::uint64_t shared_requests = 0;    ///< warp-wide shared-memory instructions
     std::uint64_t shared_wavefronts = 0;  ///< passes they took: more than the ideal number means bank conflicts
     std::uint64_t shared_wavefronts_ideal = 0;
+    std::uint64_t shared_read_requests = 0;  ///< of the above, those that read
+    std::uint64_t shared_read_wavefronts = 0;
     std::uint64_t block_barriers = 0;    ///< completed __syncthreads(), summed over blocks
     std::uint64_t warp_collectives = 0;  ///< completed shuffles, votes, __syncwarp(), ldmatrix and mma
 
@@ -37,9 +45,11 @@ struct Counters {
 /// One kernel launch.
 struct LaunchRecord {
     std::string kernel;
+    std::string instance = {};  ///< with its template arguments, "fa2_forward_kernel<f16, 64>"; empty if unknown
     std::array<unsigned, 3> grid{}, block{};
     std::size_t shared_bytes_per_block = 0;
-    bool counted = false;  ///< false on the GPU, where `counters` stays empty
+    int registers_per_thread = 0;  ///< 0 on the CPU machine, which has none
+    bool counted = false;          ///< false on the GPU, where `counters` stays empty
     Counters counters;
 
     std::uint64_t blocks() const { return std::uint64_t{grid[0]} * grid[1] * grid[2]; }
@@ -48,7 +58,12 @@ struct LaunchRecord {
 /// While one is alive, every launch made by this thread is recorded in it (the innermost, if several are alive).
 class LaunchLog {
   public:
-    LaunchLog();
+    enum class Detail {
+        bytes,     ///< bytes, barriers and collectives only, several times as fast
+        requests,  ///< sectors and wavefronts too: the accesses of a warp are put together to requests
+    };
+
+    explicit LaunchLog(Detail detail = Detail::requests);
     ~LaunchLog();
     LaunchLog(const LaunchLog&) = delete;
     LaunchLog& operator=(const LaunchLog&) = delete;
@@ -61,9 +76,11 @@ class LaunchLog {
     /// Called by the launch function of either machine.
     static void record(LaunchRecord);
     static bool listening();
+    static bool wants_requests();
 
   private:
     std::vector<LaunchRecord> records_;
+    Detail detail_;
     LaunchLog* outer_;
 };
 

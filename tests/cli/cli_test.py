@@ -4,12 +4,16 @@
 """
 
 import json
+import math
 import os
+import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
+import xml.etree.ElementTree
 
 PROGRAM, LAUNCHER = sys.argv[1:3]
 
@@ -71,6 +75,106 @@ class Tour(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("GTX 1080", result.stdout)
         self.assertIn("would not fit this device", result.stdout)
+
+
+class Profile(unittest.TestCase):
+    def profile(self, *arguments):
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "profile.json")
+            result = run("profile", *arguments, "--json", file)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            with open(file) as stream:
+                return result.stdout, json.load(stream)
+
+    def test_json_has_what_was_promised(self):
+        text, report = self.profile("--keys", "70", "--head-dim", "32", "--profile", "h200")
+        self.assertEqual({p["phase"] for p in report["phases"]}, set(range(6)))
+        self.assertEqual(report["commit"], "abc123")
+        for p in report["phases"]:
+            self.assertIsNone(p["refusal"])
+            self.assertEqual(p["bytes_by_formula"], {"read": p["global_bytes_read"], "written": p["global_bytes_written"]}, p["kernel"])
+            self.assertGreater(p["flops_per_byte"], 0)
+            for launch in p["launches"]:
+                self.assertRegex(launch["instance"], rf"^{launch['kernel']}<float")
+                self.assertGreater(launch["registers_per_thread"], 0, launch["instance"])
+                self.assertIn("ptxas", launch["registers_source"])
+                self.assertGreater(launch["occupancy"]["resident_blocks"], 0)
+                self.assertIn(launch["occupancy"]["limiter"], ("threads", "blocks", "shared memory", "registers"))
+                self.assertLessEqual(launch["shared_memory"]["wavefronts_without_conflicts"], launch["shared_memory"]["wavefronts"])
+                self.assertLessEqual(launch["shared_memory"]["wavefronts_of_reads"], launch["shared_memory"]["wavefronts"])
+                for name, tensor in launch["global_memory"].items():
+                    for way in ("read", "written"):
+                        self.assertLessEqual(tensor[f"sectors_{way}_ideal"], tensor[f"sectors_{way}"], name)
+                        self.assertLessEqual(tensor[f"requests_{way}"], tensor[f"sectors_{way}"], name)
+                        self.assertEqual(tensor[f"bytes_{way}"] > 0, tensor[f"sectors_{way}"] > 0, name)
+        self.assertNotIn("DIFFER", text)
+        self.assertNotIn("\033", text)
+
+    def test_numbers_worked_out_by_hand(self):
+        text, report = self.profile("3", "--heads", "4", "--kv-heads", "2", "--keys", "256", "--head-dim", "64", "--dtype", "f16")
+        (launch,) = report["phases"][0]["launches"]
+        self.assertEqual(launch["instance"], "fa2_forward_kernel<f16, 64>")
+        self.assertEqual(launch["grid"], [4, 4, 1])
+        # Four blocks for each of four query heads read K of a head in full, 256 rows of 128 bytes, whole sectors of it.
+        self.assertEqual(launch["global_memory"]["K"]["bytes_read"], 4 * 4 * 256 * 128)
+        self.assertEqual(launch["global_memory"]["K"]["sectors_read"], 4 * 4 * 256 * 4)
+        self.assertEqual(launch["global_memory"]["K"]["sectors_read_ideal"], 4 * 4 * 256 * 4)
+        self.assertEqual(report["phases"][0]["flops"], 4 * 4 * 256 * 256 * 64)
+        self.assertIn("K and V are read 8 times: once by each of the 4 blocks of 2 query heads.", " ".join(text.split()))
+
+    def test_masks(self):
+        flops = {}
+        for mask in ("--causal", "--no-causal"):
+            _, report = self.profile("4", "--keys", "64", "--head-dim", "32", mask)
+            flops[mask] = report["phases"][0]["flops"]
+        self.assertEqual(flops["--causal"] / flops["--no-causal"], (64 * 65 / 2) / 64**2)
+        _, report = self.profile("4", "--keys", "64", "--head-dim", "32")
+        self.assertEqual(report["phases"][0]["flops"], flops["--causal"], "phase 4 is about causal masks")
+
+    def test_sweep_fits_the_slope_through_the_points(self):
+        text, report = self.profile("2", "--sweep", "--lengths", "64,128,256", "--shared-kib", "8,16", "--head-dim", "32")
+        by_length, by_memory = report["sweeps"]
+        self.assertEqual([p["value"] for p in by_length["points"]], [64, 128, 256])
+        self.assertEqual([p["value"] for p in by_memory["points"]], [8192, 16384])
+        for sweep in (by_length, by_memory):
+            for point in sweep["points"]:
+                self.assertEqual(point["bytes"], point["bytes_by_formula"])
+            x = [math.log(p["value"]) for p in sweep["points"]]
+            y = [math.log(p["bytes"]) for p in sweep["points"]]
+            mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
+            slope = sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y)) / sum((a - mean_x) ** 2 for a in x)
+            self.assertAlmostEqual(sweep["slope"], slope, places=9)
+        self.assertEqual((by_length["predicted_slope"], by_memory["predicted_slope"]), (2, -1))
+        self.assertLess(by_memory["slope"], -0.5)
+        self.assertRegex(text, r"bytes grow as N\^\d\.\d\d, .*predicted N\^2")
+
+    def test_plot_is_a_figure(self):
+        with tempfile.TemporaryDirectory() as folder:
+            target = os.path.join(folder, "it's new", "figures")
+            result = run("profile", "3", "--plot", target, "--lengths", "64,128", "--head-dim", "32")
+            written = {name: pathlib.Path(target, f"traffic_over_N.{name}").read_text() for name in ("gp", "dat")}
+            self.assertIn("fa2_forward", written["gp"])
+            self.assertRegex(written["dat"], r"(?m)^128 \d+ \d+$")
+            if not shutil.which("gnuplot"):
+                self.assertNotEqual(result.returncode, 0)
+                self.assertIn("gnuplot-nox", result.stderr)
+                return
+            self.assertEqual(result.returncode, 0, result.stderr)
+            figure = xml.etree.ElementTree.parse(os.path.join(target, "traffic_over_N.svg")).getroot()
+            self.assertTrue(figure.tag.endswith("svg"))
+            self.assertIn("predicted 2", "".join(figure.itertext()))
+
+    def test_a_kernel_that_does_not_fit_says_so(self):
+        text, report = self.profile("1", "--keys", "1024", "--queries", "8")
+        by_kernel = {p["kernel"]: p for p in report["phases"]}
+        self.assertIn("shared memory", by_kernel["q_blocked_attention"]["refusal"])
+        self.assertIn("did not run", text)
+        self.assertIsNone(by_kernel["standard_attention"]["refusal"])
+
+    def test_registers_nobody_recorded(self):
+        text, report = self.profile("3", "--keys", "32", "--profile", "gtx1080")
+        self.assertIsNone(report["phases"][0]["launches"][0]["registers_per_thread"])
+        self.assertIn("unknown here", text)
 
 
 class Overflow(unittest.TestCase):
@@ -160,6 +264,16 @@ class Mistakes(unittest.TestCase):
         self.refused("run", "0", "--device", "cpu", "--json", "/nonexistent/folder/x.json",
                      says=["--json", "/nonexistent/folder/x.json"])
 
+    def test_profile_refuses_what_it_cannot_do(self):
+        self.refused("profile", "--heads", "4", "--kv-heads", "3", says=["--kv-heads", "3", "4"])
+        self.refused("profile", "--dtype", "f64", says=["--dtype"])
+        self.refused("profile", "--keys", "0", says=["--keys"])
+        self.refused("profile", "--head-dim", "257", says=["--head-dim"])
+        self.refused("profile", "6", says=["PHASE"])
+        self.refused("profile", "3", "--lengths", "64,none", "--sweep", says=["--lengths"])
+        self.refused("profile", "3", "--keys", "32", "--json", "/nonexistent/x.json", says=["--json", "/nonexistent/x.json"])
+        self.refused("profile", "3", "--lengths", "32,64", "--plot", "/proc/nothing", says=["--plot", "/proc/nothing"])
+
     def test_head_dim_out_of_range(self):
         self.refused("overflow", "--head-dim", "257", says=["--head-dim"])
 
@@ -168,7 +282,7 @@ class Launcher(unittest.TestCase):
     def test_help_names_every_command(self):
         result = run("--help", program=LAUNCHER)
         self.assertEqual(result.returncode, 0)
-        for command in ("run", "test", "fuzz", "overflow", "doctor"):
+        for command in ("run", "test", "fuzz", "overflow", "profile", "doctor"):
             self.assertRegex(result.stdout, rf"(?m)^  \./ladder {command}")
         self.assertNotIn("\033", result.stdout)
 

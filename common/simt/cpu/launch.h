@@ -6,6 +6,7 @@
 #include "common/simt/cpu/block.h"
 #include "common/simt/cpu/cuda_names.h"
 #include "common/simt/device.h"
+#include "common/simt/kernel_name.h"
 #include "common/simt/launch_log.h"
 
 namespace simt {
@@ -31,6 +32,12 @@ void name_next_launch(const char* kernel);
 
 /// Codes are returned, never left behind.
 inline void clear_last_error() {}
+
+/// The kernel's name with its template arguments, where the program exports it.
+inline std::string instance_of(KernelKey kernel) { return instance_from_symbol(exported_symbol(kernel)); }
+
+/// Only a compiler for GPUs knows: not this one, hence 0.
+inline int registers_of(KernelKey) { return 0; }
 
 /// What the last launch on this thread counted.
 Counters last_launch_counters();

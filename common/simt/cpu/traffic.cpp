@@ -1,20 +1,18 @@
 #include "common/simt/cpu/traffic.h"
 
 #include <algorithm>
-#include <bit>
 #include <functional>
 #include <mutex>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
+
+#include "common/simt/cpu/request_cost.h"
 
 namespace simt {
 inline namespace cpu {
 namespace {
-
-constexpr std::uint64_t kSectorBytes = 32;
-constexpr std::uint64_t kBankBytes = 4;
-constexpr int kBanks = 32;
 
 std::mutex names_mutex;
 std::vector<const char*> names;
@@ -69,55 +67,38 @@ void Traffic::evaluate(LaneStreams& warp) {
     warp.drain(sites_, [this](const LaneStreams::Request& request) {
         const Instruction& instruction = instructions_[request.instruction];
         if (instruction.kind >= kGlobal)
-            count_sectors(request, instruction);
+            count_global(request, instruction);
         else
-            count_wavefronts(request, instruction.bytes);
+            count_shared(request, instruction);
     });
 }
 
-void Traffic::count_sectors(const LaneStreams::Request& request, const Instruction& instruction) {
-    std::array<std::uint64_t, 32 * 2> sectors;
-    int n = 0;
-    for (std::uint32_t lanes = request.lanes; lanes; lanes &= lanes - 1) {
-        const std::uint64_t address = request.address[std::countr_zero(lanes)];
-        sectors[n++] = address / kSectorBytes;
-        sectors[n++] = (address + instruction.bytes - 1) / kSectorBytes;
-    }
-    std::sort(sectors.begin(), sectors.begin() + n);
-    const auto distinct = std::unique(sectors.begin(), sectors.begin() + n) - sectors.begin();
-    Tally& tally = tensors_[(instruction.kind - kGlobal) / 2];
-    ((instruction.kind - kGlobal) % 2 ? tally.sectors_written : tally.sectors_read) += std::uint64_t(distinct);
+void Traffic::count_global(const LaneStreams::Request& request, const Instruction& instruction) {
+    const RequestCost sectors = sectors_of(request, instruction.bytes);
+    TensorTraffic& tensor = tensors_[(instruction.kind - kGlobal) / 2];
+    const bool write = (instruction.kind - kGlobal) % 2;
+    ++(write ? tensor.requests_written : tensor.requests_read);
+    (write ? tensor.sectors_written : tensor.sectors_read) += std::uint64_t(sectors.taken);
+    (write ? tensor.sectors_written_ideal : tensor.sectors_read_ideal) += std::uint64_t(sectors.ideal);
 }
 
-// Shared memory serves 128 bytes a pass: 32 lanes of 4 bytes, 16 of 8, or 8 of 16. Within a pass each bank gives one
-// word; lanes that want the same word share it, lanes that want different words of one bank take turns.
-void Traffic::count_wavefronts(const LaneStreams::Request& request, int bytes) {
+void Traffic::count_shared(const LaneStreams::Request& request, const Instruction& instruction) {
+    const RequestCost wavefronts = wavefronts_of(request, instruction.bytes);
     ++sum_.shared_requests;
-    const int words_per_lane = std::max(1, bytes / int(kBankBytes));
-    const int lanes_per_pass = std::max(1, 32 / words_per_lane);
-    for (int first = 0; first < 32; first += lanes_per_pass) {
-        std::array<std::uint64_t, 32 * 4> words;
-        int n = 0;
-        for (int lane = first; lane < first + lanes_per_pass; ++lane)
-            for (int w = 0; w < words_per_lane && (request.lanes >> lane & 1) && n < int(words.size()); ++w)
-                words[n++] = request.address[lane] / kBankBytes + w;
-        if (n == 0) continue;
-        std::sort(words.begin(), words.begin() + n);
-        const auto end = std::unique(words.begin(), words.begin() + n);
-        std::array<int, kBanks> per_bank{};
-        for (auto word = words.begin(); word != end; ++word) ++per_bank[*word % kBanks];
-        sum_.shared_wavefronts += std::uint64_t(*std::ranges::max_element(per_bank));
-        ++sum_.shared_wavefronts_ideal;
-    }
+    sum_.shared_wavefronts += std::uint64_t(wavefronts.taken);
+    sum_.shared_wavefronts_ideal += std::uint64_t(wavefronts.ideal);
+    if (instruction.kind != kSharedRead) return;
+    ++sum_.shared_read_requests;
+    sum_.shared_read_wavefronts += std::uint64_t(wavefronts.taken);
 }
 
 Counters Traffic::take() {
     Counters counters = sum_;
     for (int id = 0; id < kMaxTensorNames; ++id) {
-        const Tally& t = tensors_[id];
-        if (t.bytes_read || t.bytes_written)
-            counters.tensors.push_back(
-                {tensor_name(id), t.bytes_read, t.bytes_written, t.sectors_read, t.sectors_written});
+        TensorTraffic& t = tensors_[id];
+        if (!t.bytes_read && !t.bytes_written) continue;
+        t.tensor = tensor_name(id);
+        counters.tensors.push_back(std::move(t));
     }
     sum_ = {};
     tensors_ = {};

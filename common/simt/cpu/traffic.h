@@ -52,9 +52,6 @@ class Traffic {
   private:
     static constexpr int kSharedRead = 0, kSharedWrite = 1, kGlobal = 2;
 
-    struct Tally {
-        std::uint64_t bytes_read = 0, bytes_written = 0, sectors_read = 0, sectors_written = 0;
-    };
     /// What a source line does to one memory, or to one tensor.
     struct Instruction {
         SourceSite site;
@@ -67,12 +64,12 @@ class Traffic {
 
     void record(const Instruction& instruction, std::uint64_t address, int thread);
     void evaluate(LaneStreams& warp);
-    void count_sectors(const LaneStreams::Request& request, const Instruction& instruction);
-    void count_wavefronts(const LaneStreams::Request& request, int bytes);
+    void count_global(const LaneStreams::Request& request, const Instruction& instruction);
+    void count_shared(const LaneStreams::Request& request, const Instruction& instruction);
 
     bool trace_ = false;
     Counters sum_;
-    std::array<Tally, kMaxTensorNames> tensors_{};
+    std::array<TensorTraffic, kMaxTensorNames> tensors_{};  // unnamed until taken
     std::unordered_map<Instruction, std::uint32_t, InstructionHash> numbers_;
     std::vector<Instruction> instructions_;
     std::vector<SourceSite> sites_;  // of instructions_

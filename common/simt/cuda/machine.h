@@ -14,6 +14,7 @@
 #include "common/simt/cuda/async_copy.h"
 #include "common/simt/cuda/tensor_core.h"
 #include "common/simt/device.h"
+#include "common/simt/kernel_name.h"
 #include "common/simt/launch_log.h"
 #include "common/simt/tensor_argument.h"
 
@@ -131,6 +132,21 @@ inline Device current_device() { return cuda_device(); }
 inline constexpr bool kCountsTraffic = false;
 inline void name_next_launch(const char*) {}
 inline Counters last_launch_counters() { return {}; }
+
+/// The kernel's name with its template arguments; empty before CUDA 12.3, which first tells.
+inline std::string instance_of(const void* kernel) {
+    const char* symbol = nullptr;
+#if CUDART_VERSION >= 12030
+    if (cudaFuncGetName(&symbol, kernel) != cudaSuccess) symbol = nullptr;
+#endif
+    return instance_from_symbol(symbol);
+}
+
+/// Registers that a thread of the kernel takes; 0 if the driver does not say.
+inline int registers_of(const void* kernel) {
+    cudaFuncAttributes attributes{};
+    return cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess ? attributes.numRegs : 0;
+}
 
 /// A refused launch leaves its code behind for cudaGetLastError(); the next launch must not trip over it.
 inline void clear_last_error() { cudaGetLastError(); }

@@ -1,0 +1,99 @@
+"""Asks ptxas how many registers each kernel takes, for the occupancy that `./ladder profile` reports.
+
+  python3 common/cli/measure_registers.py [ARCHITECTURE…]     writes common/cli/kernel_registers.json
+
+Compiles every kernel with the nvcc on PATH (or in /usr/local/cuda/bin) for the given compute capabilities, such as 90; without
+any, for all that the device profiles have and this nvcc knows. No GPU is needed; it takes a few minutes for each.
+"""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+OUTPUT = ROOT / "common/cli/kernel_registers.json"
+# Of the devices in common/simt/device_profile.cpp.
+CAPABILITIES = ["61", "70", "75", "80", "86", "89", "90", "100", "120"]
+
+
+def kernel_files():
+    return [path for path in sorted(ROOT.glob("phase*/*.cuh")) if "__global__" in path.read_text()]
+
+
+def fingerprint():
+    """FNV-1a over the .cuh files of the phases and of common/attention, in the order of their paths: tells whether the figures
+    are those of today's kernels. The program works it out in the same way (common/cli/registers.cpp)."""
+    value = 0xCBF29CE484222325
+    files = [*ROOT.glob("phase*/*.cuh"), *ROOT.glob("common/attention/*.cuh")]
+    for path in sorted(files, key=lambda p: p.relative_to(ROOT).as_posix()):
+        for byte in path.read_bytes():
+            value = (value ^ byte) * 0x100000001B3 % 2**64
+    return f"{value:016x}"
+
+
+def instance_of(mangled):
+    """"_ZN6ladder4cuda…" -> "fa2_forward_kernel<f16, 64>"."""
+    text = subprocess.run(["c++filt", mangled], capture_output=True, text=True, check=True).stdout.strip()
+    text = re.sub(r"^void |ladder::cuda::", "", text).replace("__half", "f16").replace("__nv_bfloat16", "bf16")
+    depth = 0
+    for i, letter in enumerate(text):
+        depth += (letter == "<") - (letter == ">")
+        if letter == "(" and depth == 0:
+            return text[:i]
+    return text
+
+
+def registers_of(messages):
+    """What `ptxas -v` says: {(instance, capability): (registers, bytes spilled to memory)}."""
+    found, current, spilled = {}, None, 0
+    for line in messages.splitlines():
+        if match := re.search(r"Compiling entry function '(\w+)' for 'sm_(\d+)a?'", line):
+            current, spilled = (instance_of(match[1]), match[2]), 0
+        elif match := re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", line):
+            spilled = int(match[1])
+        elif (match := re.search(r"Used (\d+) registers", line)) and current:
+            found[current] = (int(match[1]), spilled)
+            current = None
+    return found
+
+
+def main(wanted):
+    nvcc = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
+    if not nvcc:
+        sys.exit("measure_registers.py: there is no nvcc; install the CUDA Toolkit and put nvcc on PATH")
+    ask = lambda option: subprocess.run([nvcc, option], capture_output=True, text=True, check=True).stdout
+    known = set(re.findall(r"sm_(\d+)$", ask("--list-gpu-code"), re.MULTILINE))
+    if unknown := [c for c in wanted if c not in known]:
+        sys.exit(f"measure_registers.py: this nvcc does not know {', '.join(unknown)}; it knows {', '.join(sorted(known, key=int))}")
+    capabilities = wanted or [c for c in CAPABILITIES if c in known]
+
+    kernels = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for path in kernel_files():
+            source = pathlib.Path(folder) / (path.stem + ".cu")
+            source.write_text(f'#include "{path.relative_to(ROOT)}"\n')
+            for capability in capabilities:
+                print(f"{path.relative_to(ROOT)} for sm_{capability}", flush=True)
+                # The options of the build: common/cmake/LadderCuda.cmake.
+                result = subprocess.run([nvcc, "-std=c++20", "-O2", f"-arch=sm_{capability}", "-Xptxas", "-v", "-cubin", f"-I{ROOT}",
+                                         "-o", os.devnull, source], capture_output=True, text=True)
+                if result.returncode:
+                    sys.exit(result.stderr)
+                for (instance, found_for), (registers, spilled) in registers_of(result.stderr).items():
+                    entry = {"registers": registers, **({"spilled_bytes": spilled} if spilled else {})}
+                    kernels.setdefault(instance, {})[found_for] = entry
+
+    version = re.search(r"release ([\d.]+), V([\d.]+)", ask("--version"))[2]
+    lines = [f'    {json.dumps(name)}: {json.dumps(kernels[name])}' for name in sorted(kernels)]
+    OUTPUT.write_text('{\n  "compiler": ' + json.dumps(f"ptxas {version}") + ',\n  "fingerprint": ' + json.dumps(fingerprint()) +
+                      ',\n  "kernels": {\n' + ",\n".join(lines) + "\n  }\n}\n")
+    print(f"{len(kernels)} kernels written to {OUTPUT.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

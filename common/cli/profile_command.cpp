@@ -1,0 +1,116 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "common/cli/command.h"
+#include "common/cli/profile_json.h"
+#include "common/cli/profile_plot.h"
+#include "common/cli/profile_report.h"
+#include "common/cli/terminal.h"
+
+namespace ladder::cli {
+namespace {
+
+struct Options {
+    ProfileRequest request;
+    Target target{.device = DeviceChoice::cpu};
+    std::string json, plot;
+    bool sweep = false;
+    std::vector<std::int64_t> lengths = {256, 512, 1024, 2048};
+    std::vector<std::int64_t> shared_kib = {8, 16, 32, 64};
+};
+
+int profile(Options& options) {
+    ProfileRequest& request = options.request;
+    request.device = options.target.choose();
+    request.profile = options.target.profile;
+    const bool sweeping = options.sweep || !options.plot.empty();
+    if (sweeping && request.device.is_cuda())
+        throw std::invalid_argument("--sweep, --plot: a GPU counts nothing; add --device cpu, or leave --device out");
+
+    print_profile_header(request);
+    std::vector<RungProfile> rungs;
+    std::vector<Sweep> sweeps;
+    std::vector<std::int64_t> shared_bytes;
+    for (const std::int64_t kib : options.shared_kib) shared_bytes.push_back(kib * 1024);
+    ProfileRequest swept = request;
+    swept.problem.heads = 1;
+    swept.problem.kv_heads.reset();
+    for (int phase = 0; phase < kPhases; ++phase) {
+        if (!request.phases.empty() && std::ranges::find(request.phases, phase) == request.phases.end()) continue;
+        fmt::print("\n{}\n", styled(Style::bold, fmt::format("Phase {}   {}", phase, phase_title(phase))));
+        if (sweeping) {
+            for (Sweep& sweep : sweep_phase(phase, swept, options.lengths, shared_bytes)) {
+                print_sweep(sweep);
+                sweeps.push_back(std::move(sweep));
+            }
+            continue;
+        }
+        for (const Rung& rung : rungs_to_profile(request, phase)) {
+            {
+                const Progress progress(fmt::format("phase {}: {} …", phase, rung.kernel));
+                rungs.push_back(profile_rung(rung, request));
+            }
+            print_rung_profile(rungs.back(), request);
+        }
+    }
+    if (!options.json.empty()) write_profile_json(request, rungs, sweeps, options.json);
+    if (!options.plot.empty())
+        for (const std::string& figure : plot_sweeps(sweeps, options.plot)) fmt::print("\n{}", figure);
+    if (!options.plot.empty()) fmt::print("\n");
+    return 0;
+}
+
+}  // namespace
+
+void add_profile(CLI::App& app, Action& action) {
+    const auto options = std::make_shared<Options>();
+    CLI::App& command = *app.add_subcommand("profile", "What a profiler would count, kernel by kernel, without a GPU");
+    command.footer(
+        "For each kernel: bytes and 32-byte sectors of every tensor, how often it is moved as a whole, coalescing, "
+        "shared\n"
+        "memory and bank conflicts, barriers, occupancy and what limits it, and FLOPs per byte against the device's "
+        "ridge.\n"
+        "What the counters mean, and what no model of a GPU can know: docs/counters.md.\n\n"
+        "  ./ladder profile 3                              phase 3 on 2 heads of 256 tokens, float32\n"
+        "  ./ladder profile 2 3 --keys 512 --dtype f16     another problem\n"
+        "  ./ladder profile 1 2 3 --sweep                  how traffic grows with N, and with shared memory\n"
+        "  ./ladder profile 1 2 3 --plot figures           the same, drawn");
+    add_phases(command, options->request.phases, "phases to profile, 0 to 5; all if none is named");
+    options->target.add_options(command);
+    ProfileProblem& p = options->request.problem;
+    const auto count = [&](const char* name, auto& value, std::int64_t most, const char* help) {
+        return command.add_option(name, value, help)->check(CLI::Range(std::int64_t{1}, most))->type_name("COUNT");
+    };
+    count("--batch", p.batch, 65535, "sequences")->capture_default_str();
+    count("--heads", p.heads, 65535, "query heads")->capture_default_str();
+    count("--kv-heads", p.kv_heads, 65535, "key and value heads; as many as query heads if not given");
+    count("--keys", p.keys, 1 << 20, "keys N")->capture_default_str();
+    count("--queries", p.queries, 1 << 20, "queries; N if not given, 1 for the kernels made for few");
+    count("--head-dim", p.head_dim, 256, "head dimension D")->capture_default_str();
+    const std::map<std::string, torch::ScalarType> types = {
+        {"f32", torch::kFloat32}, {"f16", torch::kFloat16}, {"bf16", torch::kBFloat16}};
+    add_named(command, "--dtype", p.dtype, types, "f32, f16 or bf16", "f32");
+    command.add_flag_callback(
+        "--causal", [&p] { p.causal = true; }, "with a causal mask in phases 4 and 5; the others know none");
+    command.add_flag_callback(
+        "--no-causal", [&p] { p.causal = false; }, "without one; if neither is given, phase 4 has one");
+    command.add_flag("--sweep", options->sweep, "traffic over lengths, and over shared memory; on one head");
+    command.add_option("--lengths", options->lengths, "the lengths N of --sweep")
+        ->check(CLI::Range(1, 1 << 20).description(""))
+        ->delimiter(',')
+        ->type_name("N,…")
+        ->capture_default_str();
+    command.add_option("--shared-kib", options->shared_kib, "the KiB of shared memory a block of --sweep")
+        ->check(CLI::Range(1, 1024).description(""))
+        ->delimiter(',')
+        ->type_name("KIB,…")
+        ->capture_default_str();
+    command.add_option("--plot", options->plot, "--sweep, drawn into this folder as SVG (needs gnuplot)")
+        ->type_name("DIR");
+    command.add_option("--json", options->json, "also write everything to this file")->type_name("FILE");
+    command.callback([options, &action] { action = [options] { return profile(*options); }; });
+}
+
+}  // namespace ladder::cli
