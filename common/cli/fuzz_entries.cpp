@@ -30,7 +30,7 @@ using AttentionFunction = AttentionResult (*)(const torch::Tensor&, const torch:
                                               const AttentionOptions&);
 
 /// The most keys for kernels that add up a row's terms one after another. The bound allows for a few hundred.
-constexpr int64_t kOneAfterAnother = 300;
+constexpr int64_t kLongestSum = 300;
 
 /// `file` is the folder and stem that the header and the tests have in common.
 Entry attention_entry(int phase, const char* name, const std::string& file, AttentionFunction function) {
@@ -48,7 +48,8 @@ Entry blocked_entry(const char* name, BlockedFunction function) {
     Entry entry = attention_entry(1, name, "phase1_naive/naive", nullptr);
     entry.form = Form::blocked;
     entry.rounds_scores = true;
-    entry.longest_key = kOneAfterAnother;
+    entry.adds_keys_in_turn = true;
+    entry.longest_key = kLongestSum;
     entry.call = [=](const Operands& t, const Problem& p) {
         return function(t.q, t.k, t.v, p.attention.options, p.block_rows.value_or(kDefaultBlockRows));
     };
@@ -58,14 +59,16 @@ Entry blocked_entry(const char* name, BlockedFunction function) {
 Entry standard_attention_entry() {
     Entry entry = attention_entry(1, "standard_attention", "phase1_naive/naive", standard_attention);
     entry.rounds_scores = true;
-    entry.longest_key = kOneAfterAnother;
+    entry.adds_keys_in_turn = true;
+    entry.longest_key = kLongestSum;
     return entry;
 }
 
 /// A warp spends five shuffles on each score, which the CPU machine takes its time for.
 Entry online_attention_entry() {
     Entry entry = attention_entry(0, "online_attention", "phase0_softmax/online_attention", online_attention);
-    entry.longest_key = kOneAfterAnother;
+    entry.adds_keys_in_turn = true;
+    entry.longest_key = kLongestSum;
     entry.most_scores = 12'000;
     return entry;
 }

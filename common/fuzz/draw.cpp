@@ -83,6 +83,12 @@ bool has_enough_rows(const Entry& entry, const AttentionCase& c) {
     return !entry.rounds_scores || c.dtype == torch::kFloat32 || c.batch * c.query_heads * c.query_length >= kRows;
 }
 
+bool equal_terms_add_up(const Entry& entry, const AttentionCase& c) {
+    constexpr std::int64_t kKeys = 64;
+    return entry.adds_keys_in_turn && c.dtype == torch::kFloat32 && c.family == Family::index_ramp &&
+           c.key_length > kKeys;
+}
+
 bool rounding_of_splits_shows(const Entry& entry, const Problem& p) {
     const bool one_split = p.splits == 1 && p.property != Property::ignores_splits;
     return entry.form == Form::decode && p.attention.dtype == torch::kFloat32 &&
@@ -156,6 +162,7 @@ Problem draw_for(Random& random, const Entry& entry) {
     c.dtype = random.pick({torch::kFloat32, torch::kFloat16, torch::kBFloat16});
     if (!has_enough_rows(entry, c)) c.dtype = torch::kFloat32;
     c.family = random.one_in(2) ? Family::normal : random.pick(kFamilies);
+    if (equal_terms_add_up(entry, c)) c.family = Family::normal;
     if (random.one_in(2))
         c.layout = random.pick({Layout::bshd, Layout::padded_rows, Layout::sliced_offset, Layout::expanded_heads});
     c.options.mask = random.pick(entry.masks);
@@ -185,7 +192,7 @@ bool is_decidable(const Entry& entry, const Problem& p) {
     const AttentionCase& c = p.attention;
     if (c.options.scale && !is_decidable_scale(c, *c.options.scale)) return false;
     if (p.non_finite && p.non_finite->argument == NonFinite::Argument::v && !weights_stay_above_zero(c)) return false;
-    return has_enough_rows(entry, c) && !rounding_of_splits_shows(entry, p);
+    return has_enough_rows(entry, c) && !equal_terms_add_up(entry, c) && !rounding_of_splits_shows(entry, p);
 }
 
 Draw draw_problem(std::span<const Entry> entries, std::uint64_t seed, std::uint64_t number) {

@@ -23,6 +23,8 @@ struct Draw {
 ///   - An entry that rounds its scores to 16 bits gets at least 64 rows. Its error is then of the size of the yardstick
 ///     that it is held against, plain torch in that dtype; of a few rows, one or the other may happen to come out
 ///     exact.
+///   - An entry that adds up a row's terms one after another gets at most 64 keys of the family index_ramp in float32.
+///     Its scores take few values, so most terms are equal and round the same way each time: errors add up in a line.
 ///   - Scores near -1000 in float32 come to an entry that merges splits as one split. Splits are merged by their
 ///     log-sum-exp, and that of such scores is rounded by 3e-5, which the weights of the splits then carry.
 bool is_decidable(const Entry& entry, const Problem& problem);

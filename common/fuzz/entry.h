@@ -36,7 +36,8 @@ struct Entry {
     std::string header = {};     ///< where it is declared
     std::string test_file = {};  ///< where tests of it live
     Form form = Form::attention;
-    bool rounds_scores = false;  ///< to the dtype of q, as plain torch calls would; see is_decidable
+    bool rounds_scores = false;      ///< to the dtype of q, as plain torch calls would; see is_decidable
+    bool adds_keys_in_turn = false;  ///< all terms of a row's sums one after another; see is_decidable
     std::vector<Mask> masks = {Mask::none};
     std::int64_t longest_query = 200;
     std::int64_t longest_key = 400;

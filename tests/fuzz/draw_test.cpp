@@ -18,7 +18,7 @@ std::vector<Entry> one_of_each_form() {
     for (const Form form : {Form::softmax, Form::attention, Form::blocked, Form::decode})
         entries.push_back(honest_entry(form));
     entries[1].masks = {Mask::none, Mask::causal_bottom_right, Mask::causal_top_left};
-    entries[2].rounds_scores = true;
+    entries[2].rounds_scores = entries[2].adds_keys_in_turn = true;
     return entries;
 }
 
@@ -46,7 +46,7 @@ TEST(FuzzDraw, ProblemIOfSeedSIsTheSameEverywhere) {
     std::uint64_t hash = 0xcbf29ce484222325;
     for (std::uint64_t number = 0; number < 2000; ++number)
         hash = hash_of(line_of(draw_problem(entries, 7, number)), hash);
-    EXPECT_EQ(hash, 10334079887155536244u);
+    EXPECT_EQ(hash, 13482151013396047043u);
 }
 
 TEST(FuzzDraw, OrderDoesNotMatter) {
@@ -86,6 +86,52 @@ TEST(FuzzDraw, EveryProblemIsDecidableAndBounded) {
         ASSERT_EQ(p.block_rows.has_value() && entry.form != Form::blocked, false) << describe(p);
         ASSERT_EQ((p.splits || p.kv_lengths) && entry.form != Form::decode, false) << describe(p);
     }
+}
+
+TEST(FuzzDraw, KnowsWhatTheReferenceCannotDecide) {
+    const auto entries = one_of_each_form();
+    const Entry &attention = entries[1], &blocked = entries[2], &decode = entries[3];
+    Problem p;
+    p.attention = {.query_length = 70, .key_length = 70, .head_dim = 64};
+    for (const Entry& entry : entries) EXPECT_TRUE(is_decidable(entry, p));
+
+    Problem steep = p;
+    steep.attention.options.scale = 1.1;
+    EXPECT_FALSE(is_decidable(attention, steep));
+    steep.attention.options.scale = 1.0;
+    EXPECT_TRUE(is_decidable(attention, steep));
+
+    Problem divides_by_nothing = p;
+    divides_by_nothing.attention.family = reference::Family::rising_scores;
+    EXPECT_TRUE(is_decidable(attention, divides_by_nothing));
+    divides_by_nothing.attention.options.scale = 0.0;
+    EXPECT_FALSE(is_decidable(attention, divides_by_nothing));
+
+    Problem infinite_value = p;
+    infinite_value.non_finite = NonFinite{.argument = NonFinite::Argument::v};
+    EXPECT_TRUE(is_decidable(attention, infinite_value));
+    infinite_value.attention.family = reference::Family::one_huge_logit;
+    EXPECT_FALSE(is_decidable(attention, infinite_value));
+
+    Problem few_rows = p;
+    few_rows.attention.dtype = torch::kFloat16;
+    EXPECT_TRUE(is_decidable(blocked, few_rows));
+    few_rows.attention.query_length = 63;
+    EXPECT_FALSE(is_decidable(blocked, few_rows));
+    EXPECT_TRUE(is_decidable(attention, few_rows));
+
+    Problem equal_terms = p;
+    equal_terms.attention.family = reference::Family::index_ramp;
+    EXPECT_FALSE(is_decidable(blocked, equal_terms));
+    EXPECT_TRUE(is_decidable(attention, equal_terms));
+
+    Problem merged = p;
+    merged.attention.family = reference::Family::scores_near_minus_1000;
+    EXPECT_FALSE(is_decidable(decode, merged));
+    merged.splits = 1;
+    EXPECT_TRUE(is_decidable(decode, merged));
+    merged.property = Property::ignores_splits;
+    EXPECT_FALSE(is_decidable(decode, merged));
 }
 
 TEST(FuzzDraw, CoversTheWholeSpace) {
