@@ -282,7 +282,7 @@ class Launcher(unittest.TestCase):
     def test_help_names_every_command(self):
         result = run("--help", program=LAUNCHER)
         self.assertEqual(result.returncode, 0)
-        for command in ("run", "test", "fuzz", "overflow", "profile", "doctor"):
+        for command in ("run", "test", "mutants", "fuzz", "overflow", "profile", "doctor"):
             self.assertRegex(result.stdout, rf"(?m)^  \./ladder {command}")
         self.assertNotIn("\033", result.stdout)
 
@@ -295,6 +295,20 @@ class Launcher(unittest.TestCase):
         result = run("test", "9", program=LAUNCHER)
         self.assertNotEqual(result.returncode, 0)
         self.assertIn('"9"', result.stderr)
+
+    def test_mutants_explains_itself(self):
+        result = run("mutants", "--help", program=LAUNCHER)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for words in ("PHASE", "--part K/N", "--json FILE", "tests/mutants/README.md"):
+            self.assertIn(words, result.stdout)
+
+    def test_mutants_refuses_what_it_does_not_know(self):
+        for arguments, words in ((["--parts", "1/2"], '"--parts"'), (["9"], '"9"'), (["--part"], "needs a value"),
+                                 (["--part", "3/2"], '"3/2"'), (["--part", "1/999"], "1/999"),
+                                 (["--json", "/nonexistent/folder/x.json"], "/nonexistent/folder/x.json")):
+            result = run("mutants", *arguments, program=LAUNCHER)
+            self.assertNotEqual(result.returncode, 0, arguments)
+            self.assertIn(words, result.stderr)
 
     def test_doctor_finds_what_this_build_was_made_with(self):
         result = run("doctor", program=LAUNCHER)

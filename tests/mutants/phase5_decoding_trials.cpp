@@ -40,6 +40,14 @@ std::vector<Trial> trials(torch::ScalarType dtype) {
     // More splits than the combine kernel merges at a time.
     trials.push_back(attention_trial(
         decode(36), {.name = "many_splits", .key_length = 36 * 128, .head_dim = 8, .dtype = dtype, .seed = 12}));
+    // The sums of one lane are short where 32 of them share the keys.
+    if (dtype != torch::kFloat32)
+        trials.push_back(attention_trial(decode(1), {.name = "longer_sum",
+                                                     .key_length = 2800,
+                                                     .head_dim = 8,
+                                                     .dtype = dtype,
+                                                     .family = reference::Family::offset_values,
+                                                     .options = {.scale = 1e-3}}));
     return trials;
 }
 

@@ -1,0 +1,212 @@
+"""The catalogue of wrong kernels fits the kernels, and each kind of mistake in it would be found. Compiles nothing."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import catalogue
+import generate
+
+ENTRY = {"name": "no_double", "title": "the factor forgotten", "misconception": "One is as good as two.",
+         "why": "It is half of it.", "hint": "Count.", "file": "phase9_toy/toy.cuh", "find": "2 * x", "replace": "x",
+         "caught_by": "reference"}
+
+KERNEL = """#pragma once
+
+#include "common/attention/shared.cuh"
+
+namespace ladder::SIMT_MACHINE {
+
+template <class T>
+void helper(const T& a) {
+}
+
+inline int twice(int x) { return 2 * x; }
+
+void launch_toy(const ToyArguments& a) {
+    use(twice(a.x), shared());
+}
+
+}  // namespace ladder::SIMT_MACHINE
+"""
+
+SHARED = """#pragma once
+
+namespace ladder::SIMT_MACHINE {
+inline int shared() { return 1; }
+}  // namespace ladder::SIMT_MACHINE
+"""
+
+FAULTS = "enum class Fault {\n    race,  ///< two threads\n    out_of_bounds,\n};\n"
+
+
+def toml(entries, kernels=("toy",), extra=""):
+    text = f"kernels = {list(kernels)}\n{extra}"
+    for entry in entries:
+        text += "\n[[mutant]]\n" + "".join(f"{key} = {value!r}\n" if isinstance(value, (str, int)) else ""
+                                           for key, value in entry.items())
+    return text
+
+
+class Toy:
+    """A repository with one phase."""
+
+    def __enter__(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.root = pathlib.Path(self.folder.name)
+        for path, text in {"phase9_toy/toy.cuh": KERNEL, "common/attention/shared.cuh": SHARED,
+                           "common/simt/machine_error.h": FAULTS, "catalogue/phase9_toy.toml": toml([ENTRY])}.items():
+            self.write(path, text)
+        return self
+
+    def __exit__(self, *_):
+        self.folder.cleanup()
+
+    def write(self, path, text):
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / path).write_text(text)
+
+    def read(self):
+        return catalogue.read(self.root, self.root / "catalogue")
+
+
+class TheCatalogue(unittest.TestCase):
+    def test_is_in_order(self):
+        _, problems = catalogue.read()
+        self.assertEqual("\n".join(problems), "")
+
+    def test_has_every_phase_and_knows_the_machine(self):
+        phases, _ = catalogue.read()
+        self.assertEqual([phase.folder for phase in phases], catalogue.phase_folders())
+        self.assertIn("out_of_bounds", catalogue.faults())
+        for phase in phases:
+            self.assertGreaterEqual(len(phase.mutants), 40, phase.folder)
+
+    def test_each_phase_has_every_kind_of_mistake(self):
+        phases, _ = catalogue.read()
+        for phase in phases:
+            caught_by = {mutant.caught_by for mutant in phase.mutants}
+            for check in ("race", "uninitialised_read", "out_of_bounds", "reference"):
+                self.assertIn(check, caught_by, phase.folder)
+            self.assertTrue(any(mutant.element != "f32" for mutant in phase.mutants), phase.folder)
+
+
+class Mistakes(unittest.TestCase):
+    def found(self, *changes, says, text=None, **of_toml):
+        """The catalogue with one entry for each set of changes has exactly one mistake, described in these words."""
+        with Toy() as toy:
+            entries = [{**ENTRY, **change} for change in changes]
+            toy.write("catalogue/phase9_toy.toml", text or toml(entries, **of_toml))
+            _, problems = toy.read()
+            self.assertEqual(len(problems), 1, problems)
+            for words in ("phase9_toy.toml", *says):
+                self.assertIn(words, problems[0])
+
+    def test_a_right_entry_has_none(self):
+        with Toy() as toy:
+            self.assertEqual(toy.read()[1], [])
+
+    def test_unknown_keys(self):
+        self.found({"tittle": "x"}, says=['"no_double"', '"tittle"', "misconception"])
+        self.found({}, extra="author = 'me'\n", says=['"author"'])
+
+    def test_missing_and_empty_texts(self):
+        self.found({"hint": " "}, says=['"hint" is empty'])
+        self.found({"why": None}, says=['"why" is missing'])
+
+    def test_names(self):
+        self.found({}, {"replace": "3 * x"}, says=["the name is taken"])
+        self.found({"name": "not-a-name"}, says=["letters, digits and underscores"])
+        self.found({"name": "original_2"}, says=["original"])
+
+    def test_the_same_change_twice(self):
+        self.found({}, {"name": "again"}, says=['the same change as "no_double"'])
+
+    def test_unknown_checks_and_elements(self):
+        self.found({"caught_by": "luck"}, says=['"luck"', "reference, launch, race, out_of_bounds"])
+        self.found({"element": "f8"}, says=['"f8"', "f32, f16, bf16"])
+
+    def test_files(self):
+        self.found({"file": "phase9_toy/toys.cuh"}, says=['"phase9_toy/toys.cuh"', "common/attention/shared.cuh"])
+        self.found({}, kernels=["toys"], says=["toys", "there is no"])
+
+    def test_a_text_that_does_not_match(self):
+        self.found({"find": "4 * x"}, says=["occurs 0 times in phase9_toy/toy.cuh, not 1", "4 * x", "did the kernel change?"])
+        self.found({"times": 2}, says=["occurs 1 times", "not 2"])
+        self.found({"times": 0}, says=['"times" is 0'])
+
+    def test_a_change_that_changes_nothing(self):
+        self.found({"replace": "2 * x"}, says=["the same"])
+
+    def test_what_is_not_toml(self):
+        self.found(text="kernels = [", says=["not TOML"])
+
+    def test_a_kernel_edit_leaves_the_programs_as_they_are(self):
+        with Toy() as toy:
+            toy.write("phase9_toy/toy.cuh", KERNEL.replace("2 * x", "x + x"))
+            phases, problems = toy.read()
+            self.assertEqual(len(problems), 1)
+            self.assertEqual(list(phases[0].programs()), ["mutants_phase9_toy_1"])
+
+    def test_a_phase_without_a_catalogue(self):
+        with Toy() as toy:
+            (toy.root / "phase8_new").mkdir()
+            self.assertIn("phase8_new.toml: there is none", toy.read()[1][0])
+
+
+class Parts(unittest.TestCase):
+    def test_together_they_are_the_whole(self):
+        phases, _ = catalogue.read()
+        whole = catalogue.select(phases, [], None)
+        for n in (1, 3, len(whole)):
+            parts = [catalogue.select(phases, [], (k, n)) for k in range(1, n + 1)]
+            self.assertEqual(sorted(name for p in parts for name in p), sorted(whole))
+            self.assertTrue(all(parts))
+
+    def test_of_some_phases(self):
+        phases, _ = catalogue.read()
+        self.assertTrue(all(m.phase == "phase3_fa2"
+                            for mutants in catalogue.select(phases, ["phase3_fa2"], None).values() for m in mutants))
+
+    def test_more_parts_than_programs(self):
+        with Toy() as toy, self.assertRaisesRegex(catalogue.CatalogueError, "1/1 to 1/1 are accepted"):
+            catalogue.select(toy.read()[0], [], (1, 2))
+
+    def test_bad_parts_are_refused(self):
+        for bad in ("0/3", "4/3", "1", "1/0", "a/b"):
+            said = subprocess.run([sys.executable, catalogue.__file__, "programs", "--part", bad], capture_output=True, text=True)
+            self.assertNotEqual(said.returncode, 0)
+            self.assertIn(bad, said.stderr)
+
+
+class Generated(unittest.TestCase):
+    def test_one_change_in_a_namespace_of_its_own(self):
+        with Toy() as toy:
+            phases, _ = toy.read()
+            text = generate.Source(toy.root).program(phases[0], phases[0].mutants)
+            self.assertIn("namespace ladder::mutants::no_double {", text)
+            self.assertIn("return x; }", text)
+            self.assertNotIn("2 * x", text)
+            self.assertIn(f'#line 1 "{toy.root}/phase9_toy/toy.cuh"', text)
+            self.assertIn("{\"no_double\", simt::ElementType::f32}", text)
+
+    def test_only_functions_for_the_host_are_switched(self):
+        with Toy() as toy:
+            self.assertEqual(generate.Source(toy.root).entries("phase9_toy", "toy"), [("void", "launch_toy", "ToyArguments")])
+
+    def test_a_change_in_a_shared_header(self):
+        with Toy() as toy:
+            toy.write("catalogue/phase9_toy.toml", toml([{**ENTRY, "file": "common/attention/shared.cuh",
+                                                          "find": "return 1;", "replace": "return 0;"}]))
+            phases, problems = toy.read()
+            self.assertEqual(problems, [])
+            text = generate.Source(toy.root).program(phases[0], phases[0].mutants)
+            self.assertIn("return 0;", text)
+            self.assertIn("return 2 * x;", text)
+            self.assertIn("mutants::no_double::launch_toy", text)
+
+
+if __name__ == "__main__":
+    unittest.main()
