@@ -73,7 +73,7 @@ Program random_program(std::mt19937& random) {
             for (int n = 0; n < stretches; ++n) {
                 std::vector<Access> accesses;
                 for (int count = below(density + 1); count > 0; --count) {
-                    const int width = 1 << below(3);
+                    const int width = 1 << below(4);
                     accesses.push_back({.thread = actors[below(3)],
                                         .cell = below(cells) / width * width,
                                         .width = width,
@@ -109,6 +109,7 @@ void execute(const Program& program) {
                 if (a.width == 1) touch(a, Vector<bf16, 1>{});
                 if (a.width == 2) touch(a, Vector<bf16, 2>{});
                 if (a.width == 4) touch(a, Vector<bf16, 4>{});
+                if (a.width == 8) touch(a, Vector<bf16, 8>{});
             }
             if (phase[warp].seams[n] == Seam::syncwarp) __syncwarp();
             if (phase[warp].seams[n] == Seam::shuffle) __shfl_xor_sync(0xffffffffu, thread, 0);

@@ -85,9 +85,9 @@ TEST(Sectors, AtBestWhatTheDistinctBytesFill) {
 }
 
 TEST(Sectors, WritesHaveTheirOwnIdeal) {
-    Buffer<float> buffer("w", {32, 8});
+    Buffer<float> buffer("w", {64, 8});
     const auto w = buffer.view<2>();
-    const TensorTraffic t = traffic_of(count({.block = 64}, [=] { w(threadIdx.x % 32, 0) = 1.0f; }), "w");
+    const TensorTraffic t = traffic_of(count({.block = 64}, [=] { w(threadIdx.x, 0) = 1.0f; }), "w");
     EXPECT_EQ(t.sectors_written, 2u * 32);
     EXPECT_EQ(t.sectors_written_ideal, 2u * 4);
     EXPECT_EQ(t.requests_written, 2u);
@@ -518,8 +518,7 @@ TEST(Counting, IsOffUntilSomeoneListens) {
     const auto x = buffer.view<1>();
     const auto kernel = [=] { x(threadIdx.x) = 1.0f; };
     run({}, kernel);
-    EXPECT_EQ(traffic_of(last_launch_counters(), "heard").bytes_written, 128u);
-    EXPECT_EQ(traffic_of(last_launch_counters(), "heard").sectors_written, 0u) << "sectors cost time";
+    EXPECT_TRUE(last_launch_counters().tensors.empty()) << "counting costs time";
     const Counters counters = count({}, kernel);
     EXPECT_EQ(traffic_of(counters, "heard").bytes_written, 128u) << "what was counted before is not in it";
     EXPECT_EQ(traffic_of(counters, "heard").sectors_written, 4u);

@@ -36,7 +36,7 @@ void launch(const char* name, const cudaLaunchConfig_t& config, void (*kernel)(P
               cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(config.dynamicSmemBytes)));
     name_next_launch(name);
     check("cudaLaunchKernelEx", cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...));
-    if (LaunchLog::listening())
+    if (LaunchLog::wanted())
         LaunchLog::record({.kernel = name,
                            .instance = instance_of(reinterpret_cast<const void*>(kernel)),
                            .grid = {config.gridDim.x, config.gridDim.y, config.gridDim.z},

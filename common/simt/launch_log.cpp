@@ -66,8 +66,9 @@ void LaunchLog::record(LaunchRecord record) {
     if (innermost) innermost->records_.push_back(std::move(record));
 }
 
-bool LaunchLog::listening() { return innermost != nullptr; }
-
-bool LaunchLog::wants_requests() { return innermost && innermost->detail_ == Detail::requests; }
+std::optional<LaunchLog::Detail> LaunchLog::wanted() {
+    if (!innermost) return std::nullopt;
+    return innermost->detail_;
+}
 
 }  // namespace simt

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -75,8 +76,9 @@ class LaunchLog {
 
     /// Called by the launch function of either machine.
     static void record(LaunchRecord);
-    static bool listening();
-    static bool wants_requests();
+
+    /// What the log that hears this thread's launches wants to know of them; nothing if there is none.
+    static std::optional<Detail> wanted();
 
   private:
     std::vector<LaunchRecord> records_;

@@ -12,12 +12,9 @@
 namespace simt {
 inline namespace cpu {
 
-namespace context = boost::context::detail;
-
 namespace {
 
 constexpr std::size_t kGuardBytes = 4096;
-constexpr std::intptr_t kHome = -1;
 
 std::string name_of(Collective kind) {
     switch (kind) {
@@ -82,22 +79,19 @@ void Block::run(const Launch& launch, uint3 index) {
     const int threads = static_cast<int>(launch.block.volume());
     if (shape_.x != launch.block.x || shape_.y != launch.block.y || shape_.z != launch.block.z) {
         shape_ = launch.block;
-        thread_index_.resize(threads);
+        fibers_.resize(threads);
         for (unsigned i = 0; i < unsigned(threads); ++i)
-            thread_index_[i] = {i % launch.block.x, i / launch.block.x % launch.block.y,
+            fibers_[i].index = {i % launch.block.x, i / launch.block.x % launch.block.y,
                                 i / (launch.block.x * launch.block.y)};
     }
     stacks_.reserve(threads);
     threads_ = alive_ = threads;
-    contexts_.resize(threads);
     waiting_at_.assign(threads, {});
     warps_.resize((threads + 31) / 32);
-    for (int i = 0; i < threads; ++i)
-        contexts_[i] = context::make_fcontext(stacks_.top_of(i), FiberStacks::kStackBytes - 2 * kGuardBytes, enter);
+    for (int i = 0; i < threads; ++i) fibers_[i].stack = prepare_stack(stacks_.top_of(i), enter);
     for (int w = 0; w < int(warps_.size()); ++w) {
         const int lanes = std::min(32, threads - w * 32);
         warps_[w].live = warps_[w].runnable = lanes == 32 ? ~0u : (1u << lanes) - 1;
-        warps_[w].interval = 1;
         warps_[w].pending_count = 0;
     }
 
@@ -110,14 +104,16 @@ void Block::run(const Launch& launch, uint3 index) {
     gridDim = launch.grid;
     blockIdx = index;
     shared.start_block(launch.shared_bytes);
+    for (Warp& w : warps_) w.interval = shared.block_interval();
     global.start_block(launch.global,
                        index.x + std::uint64_t{launch.grid.x} * (index.y + std::uint64_t{launch.grid.y} * index.z));
-    traffic.start_block(launch.trace, threads);
+    traffic.start_block(launch.count, threads);
     copies.start_block(threads);
 
     current_thread_ = 0;
-    threadIdx = thread_index_[0];
-    context::jump_fcontext(contexts_[0], reinterpret_cast<void*>(kHome));
+    threadIdx = fibers_[0].index;
+    warp_interval_ = warps_[0].interval;
+    switch_stack(&home_, fibers_[0].stack);
 
     traffic.end_block();
     global.end_block();
@@ -129,41 +125,48 @@ void Block::run(const Launch& launch, uint3 index) {
     }
 }
 
-void Block::enter(context::transfer_t from) {
+void Block::enter() {
     Block& block = current();
-    block.arrived_from(from);
     block.launch_->body(block.launch_->arguments);
     block.finish_thread();
 }
 
-void Block::arrived_from(context::transfer_t from) {
-    const auto previous = reinterpret_cast<std::intptr_t>(from.data);
-    (previous == kHome ? home_ : contexts_[previous]) = from.fctx;
+// What runs at each barrier and warp collective is inlined into those two, see switch_stack().
+
+[[gnu::always_inline]] inline void Block::switch_to(int next) {
+    StackPointer* const from = &fibers_[std::exchange(current_thread_, next)].stack;
+    const Fiber& to = fibers_[next];
+    threadIdx = to.index;
+    warp_interval_ = warp().interval;
+    switch_stack(from, to.stack);
 }
 
-void Block::switch_to(int next) {
-    const std::intptr_t previous = std::exchange(current_thread_, next);
-    threadIdx = thread_index_[next];
-    arrived_from(context::jump_fcontext(contexts_[next], reinterpret_cast<void*>(previous)));
+void Block::leave() {
+    StackPointer abandoned;
+    switch_stack(&abandoned, home_);
+    __builtin_unreachable();
 }
 
-int Block::next_runnable() const {
-    const int warps = static_cast<int>(warps_.size()), own = current_thread_ / 32;
+[[gnu::always_inline]] inline int Block::next_runnable() const {
+    const int own = warp_index();
     const std::uint32_t runnable = warps_[own].runnable;
-    if (const std::uint32_t later = runnable & static_cast<std::uint32_t>(~0ull << (current_thread_ % 32 + 1)))
+    // Mostly it is the next lane. The processor guesses this branch right, and need not wait for the sums below.
+    if (runnable >> lane() >> 1 & 1) [[likely]]
+        return current_thread_ + 1;
+    if (const std::uint32_t later = runnable & static_cast<std::uint32_t>(~0ull << (lane() + 1)))
         return own * 32 + std::countr_zero(later);
     if (runnable) return own * 32 + std::countr_zero(runnable);
-    for (int i = 1; i < warps; ++i) {
+    for (int i = 1, warps = int(warps_.size()); i < warps; ++i) {
         const int w = (own + i) % warps;
         if (warps_[w].runnable) return w * 32 + std::countr_zero(warps_[w].runnable);
     }
     return -1;
 }
 
-void Block::wait_for_others() {
+[[gnu::always_inline]] inline void Block::wait_for_others() {
     Warp& w = warp();
     w.runnable &= ~(1u << lane());
-    if (w.runnable == 0 && w.pending_count == 0) traffic.warp_meets(current_thread_ / 32);  // at the barrier
+    if (w.runnable == 0 && w.pending_count == 0) traffic.warp_meets(warp_index());  // at the barrier
     const int next = next_runnable();
     if (next < 0) [[unlikely]]
         report_stuck();
@@ -177,14 +180,15 @@ void Block::finish_thread() {
     w.live &= ~bit;
     w.runnable &= ~bit;
     --alive_;
-    if (w.live == 0) traffic.warp_meets(current_thread_ / 32);
+    if (w.live == 0) traffic.warp_meets(warp_index());
     if (at_barrier_ > 0) report_diverged_barrier(current_thread_, {}, true);
     for (int p = w.pending_count - 1; p >= 0; --p)
         if (w.pending[p].arrived == (w.pending[p].mask & w.live)) complete(w, p);
-    if (alive_ == 0) context::jump_fcontext(home_, reinterpret_cast<void*>(kHome));
+    if (alive_ == 0) leave();
     const int next = next_runnable();
     if (next < 0) report_stuck();
     switch_to(next);
+    __builtin_unreachable();
 }
 
 void Block::barrier(SourceSite site) {
@@ -202,15 +206,15 @@ void Block::barrier(SourceSite site) {
 }
 
 void Block::release_barrier() {
+    warp_interval_ = shared.open_block_interval();
     for (Warp& w : warps_) {
         w.runnable = w.live;
-        ++w.interval;
+        w.interval = warp_interval_;
     }
     at_barrier_ = 0;
-    shared.open_block_interval();
     global.open_block_interval();
     traffic.block_barrier();
-    traffic.warp_meets(current_thread_ / 32);  // the other warps waited, and met when they began to
+    traffic.warp_meets(warp_index());  // the other warps waited, and met when they began to
 }
 
 std::uint64_t Block::collective(Collective kind, std::uint32_t mask, std::uint64_t value, int source_lane,
@@ -220,11 +224,7 @@ std::uint64_t Block::collective(Collective kind, std::uint32_t mask, std::uint64
     const std::uint32_t bit = 1u << me;
     waiting_at_[current_thread_] = site;
     if (!(mask & bit)) [[unlikely]]
-        fail({.fault = Fault::invalid_collective,
-              .first = {current_thread_, site},
-              .what = name_of(kind) + " with mask " + hex(mask) + ", which does not contain the calling lane " +
-                      std::to_string(me),
-              .advice = "a mask names exactly the lanes that execute the call; 0xffffffff is the whole warp"});
+        report_foreign_mask(kind, mask, site);
 
     int p = w.pending_count;
     for (int i = 0; i < w.pending_count; ++i) {
@@ -259,12 +259,16 @@ void Block::complete(Warp& w, int pending_index) {
         case Collective::syncwarp:
             // A mask that leaves lanes out orders only some pairs. The shadow keeps one interval per warp, so such a
             // call counts as ordering nothing: too strict, never too lax.
-            if (done.arrived == w.live) ++w.interval;
+            if (done.arrived == w.live) w.interval = warp_interval_ = shared.open_warp_interval();
             break;
         case Collective::shfl:
         case Collective::shfl_up:
         case Collective::shfl_down:
         case Collective::shfl_xor:
+            if (done.arrived == ~0u) {
+                for (int to = 0; to < 32; ++to) w.result[to] = w.value[w.source[to]];
+                break;
+            }
             for (std::uint32_t lanes = done.arrived; lanes; lanes &= lanes - 1) {
                 const int to = std::countr_zero(lanes), from = w.source[to];
                 if (!(done.arrived >> from & 1)) [[unlikely]] {
@@ -317,8 +321,7 @@ void Block::run_warp_instruction(Warp& w, const Pending& done) {
 
 void Block::fail(MachineError::Report report) {
     failure_ = std::move(report);
-    context::jump_fcontext(home_, reinterpret_cast<void*>(kHome));
-    __builtin_unreachable();
+    leave();
 }
 
 void Block::report_diverged_barrier(int thread, SourceSite site, bool returned) {
@@ -356,6 +359,14 @@ void Block::report_diverged_collective(Collective kind, std::uint32_t mask, cons
                    : other.kind == kind && other.mask == mask ? ", in another form"
                                                               : ""),
           .advice = "all lanes of a mask must execute the same collective: move it out of the branch"});
+}
+
+void Block::report_foreign_mask(Collective kind, std::uint32_t mask, SourceSite site) {
+    fail({.fault = Fault::invalid_collective,
+          .first = {current_thread_, site},
+          .what = name_of(kind) + " with mask " + hex(mask) + ", which does not contain the calling lane " +
+                  std::to_string(lane()),
+          .advice = "a mask names exactly the lanes that execute the call; 0xffffffff is the whole warp"});
 }
 
 void Block::report_bad_width(Collective kind, int width, SourceSite site) {

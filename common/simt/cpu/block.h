@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <boost/context/detail/fcontext.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -11,6 +10,7 @@
 #include "common/simt/cpu/cuda_names.h"
 #include "common/simt/cpu/global_shadow.h"
 #include "common/simt/cpu/shared_memory.h"
+#include "common/simt/cpu/switch_stack.h"
 #include "common/simt/cpu/traffic.h"
 #include "common/simt/device.h"
 #include "common/simt/machine_error.h"
@@ -42,7 +42,7 @@ class FiberStacks {
 
     void reserve(int count);
     void* top_of(int fiber) const;
-    static constexpr std::size_t kStackBytes = 128 << 10;
+    static constexpr std::size_t kStackBytes = (128 << 10) + 4096;
 
   private:
     std::byte* base_ = nullptr;
@@ -59,7 +59,7 @@ class Block {
         const Device& device;
         dim3 grid, block;
         std::size_t shared_bytes;
-        bool trace;  ///< group accesses into warp requests, to count sectors and shared-memory wavefronts
+        std::optional<LaunchLog::Detail> count;  ///< what to count
         GlobalLaunchShadow& global;
         void (*body)(const void*);
         const void* arguments;
@@ -94,19 +94,21 @@ class Block {
     }
 
     int thread() const { return current_thread_; }
-    int lane() const { return current_thread_ % 32; }
-    std::uint32_t warp_interval() const { return warps_[current_thread_ / 32].interval; }
+    int lane() const { return int(unsigned(current_thread_) % 32); }
+    std::uint32_t warp_interval() const { return warp_interval_; }
 
-    void read_shared(std::size_t offset, std::size_t bytes, std::size_t element_bytes, SourceSite site) {
-        shared.read(offset, bytes, element_bytes, current_thread_, warp().interval, site);
+    [[gnu::always_inline]] void read_shared(std::size_t offset, std::size_t bytes, std::size_t element_bytes,
+                                            SourceSite site) {
+        shared.read(offset, bytes, element_bytes, current_thread_, warp_interval_, site);
         traffic.shared(false, offset, bytes, current_thread_, site);
     }
-    void write_shared(std::size_t offset, std::size_t bytes, std::size_t element_bytes, SourceSite site) {
-        shared.write(offset, bytes, element_bytes, current_thread_, warp().interval, site);
+    [[gnu::always_inline]] void write_shared(std::size_t offset, std::size_t bytes, std::size_t element_bytes,
+                                             SourceSite site) {
+        shared.write(offset, bytes, element_bytes, current_thread_, warp_interval_, site);
         traffic.shared(true, offset, bytes, current_thread_, site);
     }
     void access_global(bool write, int tensor, const void* p, std::size_t bytes, SourceSite site) {
-        global.access(write, tensor, p, bytes, current_thread_, warp().interval, site);
+        global.access(write, tensor, p, bytes, current_thread_, warp_interval_, site);
         traffic.global(write, tensor, p, bytes, current_thread_, site);
     }
 
@@ -138,37 +140,46 @@ class Block {
         int source[32];
     };
 
-    static void enter(boost::context::detail::transfer_t);
-    void arrived_from(boost::context::detail::transfer_t);
+    /// A thread of the block while it does not run.
+    struct Fiber {
+        StackPointer stack;
+        uint3 index;
+    };
+
+    [[noreturn]] static void enter();
     void switch_to(int next);
     std::uint64_t collective(Collective kind, std::uint32_t mask, std::uint64_t value, int source_lane, SourceSite site,
                              WarpInstruction run);
     void run_warp_instruction(Warp&, const Pending&);
     void wait_for_others();
     int next_runnable() const;
-    void finish_thread();
+    [[noreturn]] void finish_thread();
+    [[noreturn]] void leave();
     void release_barrier();
     void complete(Warp&, int pending_index);
     [[noreturn, gnu::cold, gnu::noinline]] void report_stuck();
+    [[noreturn, gnu::cold, gnu::noinline]] void report_foreign_mask(Collective kind, std::uint32_t mask,
+                                                                    SourceSite site);
     [[noreturn, gnu::cold, gnu::noinline]] void report_diverged_collective(Collective kind, std::uint32_t mask,
                                                                            const Pending& other, SourceSite site);
     [[noreturn, gnu::cold, gnu::noinline]] void report_unsupported(int major, int minor, const char* instruction,
                                                                    SourceSite site);
     [[noreturn, gnu::cold, gnu::noinline]] void report_diverged_barrier(int thread, SourceSite site, bool returned);
-    Warp& warp() { return warps_[current_thread_ / 32]; }
+    int warp_index() const { return int(unsigned(current_thread_) / 32); }
+    Warp& warp() { return warps_[warp_index()]; }
 
-    static inline constinit thread_local Block* current_ = nullptr;
+    [[gnu::tls_model("initial-exec")]] static inline constinit thread_local Block* current_ = nullptr;
 
     const Launch* launch_ = nullptr;
     uint3 index_{};
     FiberStacks stacks_;
-    std::vector<boost::context::detail::fcontext_t> contexts_;
-    std::vector<uint3> thread_index_;  // of a block of shape_
+    std::vector<Fiber> fibers_;  // with the indices of a block of shape_
     dim3 shape_{0, 0, 0};
     std::vector<SourceSite> waiting_at_;
     std::vector<Warp> warps_;
-    boost::context::detail::fcontext_t home_{};
+    StackPointer home_ = nullptr;
     int threads_ = 0, alive_ = 0, current_thread_ = 0;
+    std::uint32_t warp_interval_ = 0;  // of the running thread's warp
     int at_barrier_ = 0, first_at_barrier_ = 0;
     SourceSite barrier_site_;
     std::optional<MachineError::Report> failure_;

@@ -56,10 +56,10 @@ struct cudaLaunchConfig_t {
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 
 // Where the running thread is. The scheduler writes threadIdx at each switch between the threads of a block.
-inline constinit thread_local uint3 threadIdx{};
-inline constinit thread_local uint3 blockIdx{};
-inline constinit thread_local dim3 blockDim{};
-inline constinit thread_local dim3 gridDim{};
+[[gnu::tls_model("initial-exec")]] inline constinit thread_local uint3 threadIdx{};
+[[gnu::tls_model("initial-exec")]] inline constinit thread_local uint3 blockIdx{};
+[[gnu::tls_model("initial-exec")]] inline constinit thread_local dim3 blockDim{};
+[[gnu::tls_model("initial-exec")]] inline constinit thread_local dim3 gridDim{};
 inline constexpr int warpSize = 32;
 
 }  // namespace cpu

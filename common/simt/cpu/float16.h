@@ -35,10 +35,11 @@ class f16 {
 
     static float widen(std::uint16_t bits) {
         const std::uint32_t sign = std::uint32_t{bits} << 16 & 0x80000000u, magnitude = bits & 0x7fffu;
-        if (magnitude >= 0x7c00u) return std::bit_cast<float>(sign | 0x7f800000u | magnitude << 13);  // infinity, NaN
-        // The multiplication by 2^112 rebases the exponent, and normalises subnormals on the way.
+        // The multiplication by 2^112 rebases the exponent, and normalises subnormals on the way. Infinity and NaN come
+        // out as finite numbers from 2^16 on, and need an exponent of ones. No branch, so that compilers can vectorise.
         const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
-        return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(scaled));
+        const std::uint32_t special = scaled >= 0x1p16f ? 0x7f800000u : 0u;
+        return std::bit_cast<float>(sign | special | std::bit_cast<std::uint32_t>(scaled));
     }
 
     std::uint16_t bits_;

@@ -32,7 +32,8 @@ T from_register(std::uint64_t bits) {
 /// the lowest five bits of `operand` count. Lanes whose source lies beyond the end of their segment that they look
 /// towards keep their own value.
 template <class T>
-T shuffle(Collective kind, unsigned mask, T value, unsigned operand, int width, SourceSite site) {
+[[gnu::always_inline]] inline T shuffle(Collective kind, unsigned mask, T value, unsigned operand, int width,
+                                        SourceSite site) {
     Block& block = Block::current();
     if (!std::has_single_bit(unsigned(width)) || unsigned(width) > 32) [[unlikely]]
         block.report_bad_width(kind, width, site);

@@ -132,7 +132,7 @@ cudaError_t run_grid(KernelKey kernel, const cudaLaunchConfig_t& config, void (*
                                .grid = config.gridDim,
                                .block = config.blockDim,
                                .shared_bytes = config.dynamicSmemBytes,
-                               .trace = LaunchLog::wants_requests(),
+                               .count = LaunchLog::wanted(),
                                .global = global,
                                .body = body,
                                .arguments = arguments};

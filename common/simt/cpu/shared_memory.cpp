@@ -20,16 +20,17 @@ void SharedMemory::start_block(std::size_t bytes) {
         if (!memory_) throw std::bad_alloc();
         capacity_ = rounded;
         cells_.assign(rounded / kCellBytes, Cell{});
+        sites_.resize(cells_.size());
     }
     bytes_ = bytes;
     std::memset(memory_.get(), 0xFF, bytes);
     regions_.clear();
-    if (block_interval_ > UINT32_MAX / 2 || copies_in_flight_ > 0) {  // a block that failed leaves copies behind
+    if (last_interval_ > UINT32_MAX / 2 || copies_in_flight_ > 0) {  // a block that failed leaves copies behind
         std::ranges::fill(cells_, Cell{});
-        block_interval_ = 0;
+        last_interval_ = 0;
         copies_in_flight_ = 0;
     }
-    first_interval_ = ++block_interval_;
+    first_interval_ = open_block_interval();
 }
 
 void* SharedMemory::nowhere() { return std::memset(memory_.get() + capacity_ - kNowhereBytes, 0xFF, kNowhereBytes); }
@@ -64,10 +65,9 @@ void SharedMemory::land(std::size_t offset, std::size_t bytes, std::size_t eleme
                         std::uint32_t warp_interval, SourceSite site) {
     for (std::size_t i = offset; i < offset + bytes; i += element_bytes) {
         Cell& c = cells_[i / kCellBytes];
-        c.write_interval = block_interval_;
-        c.write_warp_interval = warp_interval;
+        c.write_interval = warp_interval;
         c.writer = static_cast<std::uint16_t>(thread);
-        c.write_site = site;
+        sites_[i / kCellBytes].write = site;
     }
     --copies_in_flight_;
 }

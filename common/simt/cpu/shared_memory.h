@@ -2,8 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "common/simt/source_site.h"
@@ -17,8 +19,13 @@ inline namespace cpu {
 /// of its warp. Two accesses of different threads are ordered if they lie in different block intervals, or if the
 /// threads share a warp and lie in different warp intervals. Everything else is a race if one of the two writes.
 ///
+/// One counter numbers the intervals of both kinds. A block interval is also a new interval of every warp, with the
+/// same number; so the number of a warp's interval alone tells which block interval it lies in, and a cell keeps no
+/// other.
+///
 /// The shadow has a cell for every two bytes, because tiles of 16-bit types need it. A tile of wider elements uses
-/// every second or fourth cell only.
+/// every second or fourth cell only. Most accesses find in the cell all that they would leave there, and only look;
+/// so cells are small, and the source lines, wanted for messages alone, lie elsewhere.
 class SharedMemory {
   public:
     static constexpr std::size_t kAlignment = 1024;
@@ -41,7 +48,13 @@ class SharedMemory {
     /// Poisoned memory beyond what any tile covers: where accesses out of bounds go while the machine is lenient.
     void* nowhere();
 
-    void open_block_interval() { ++block_interval_; }
+    /// Opens a new interval of the block, and so of each warp, and returns its number.
+    std::uint32_t open_block_interval() { return block_interval_ = ++last_interval_; }
+
+    std::uint32_t block_interval() const { return block_interval_; }
+
+    /// Opens a new interval of one warp and returns its number.
+    std::uint32_t open_warp_interval() { return ++last_interval_; }
 
     /// Remembers a tile for messages; every thread of the block carves the same tiles, the first one is recorded.
     void name_region(const Region& region);
@@ -49,18 +62,26 @@ class SharedMemory {
     /// "K_j(3, 5)" for the element at `offset`.
     std::string element_name(std::size_t offset) const;
 
-    void read(std::size_t offset, std::size_t bytes, std::size_t element_bytes, int thread, std::uint32_t warp_interval,
-              SourceSite site) {
-        for (std::size_t cell = offset / kCellBytes; cell < (offset + bytes) / kCellBytes;
-             cell += element_bytes / kCellBytes)
-            read_cell(cell, thread, warp_interval, site);
+    /// Checks and remembers a read of `bytes` bytes from `offset` on, in elements of `element_bytes` each.
+    [[gnu::always_inline]] void read(std::size_t offset, std::size_t bytes, std::size_t element_bytes, int thread,
+                                     std::uint32_t warp_interval, SourceSite site) {
+        const Cells cells{offset / kCellBytes, bytes / element_bytes, element_bytes / kCellBytes};
+        if (cells.count == 1)
+            read_cell(cells.first, thread, warp_interval, site);
+        else if (!alike(cells) || !may_read(cells_[cells.first], thread, warp_interval))
+            read_one_by_one(cells, thread, warp_interval, site);
+        else if (!knows_reader(cells_[cells.first], thread, warp_interval))
+            remember_reader(cells, thread, warp_interval, site);
     }
 
-    void write(std::size_t offset, std::size_t bytes, std::size_t element_bytes, int thread,
-               std::uint32_t warp_interval, SourceSite site) {
-        for (std::size_t cell = offset / kCellBytes; cell < (offset + bytes) / kCellBytes;
-             cell += element_bytes / kCellBytes)
-            write_cell(cell, thread, warp_interval, site);
+    /// The same for a write.
+    [[gnu::always_inline]] void write(std::size_t offset, std::size_t bytes, std::size_t element_bytes, int thread,
+                                      std::uint32_t warp_interval, SourceSite site) {
+        const Cells cells{offset / kCellBytes, bytes / element_bytes, element_bytes / kCellBytes};
+        if (cells.count == 1)
+            write_cell(cells.first, thread, warp_interval, site);
+        else
+            write_one_by_one(cells, thread, warp_interval, site);
     }
 
     /// An asynchronous copy is on its way to these bytes: to issue it is a write, and until land() whoever reads or
@@ -73,15 +94,21 @@ class SharedMemory {
               SourceSite site);
 
   private:
-    enum class Readers : std::uint8_t { one_thread, one_warp, several_warps };
+    enum class Readers : std::uint16_t { one_thread, one_warp, several_warps };
 
+    /// What happened last to two bytes. Intervals are those of the accessing thread's warp.
     struct Cell {
-        std::uint32_t write_interval = 0, write_warp_interval = 0;
-        std::uint32_t read_interval = 0, read_warp_interval = 0;
+        std::uint32_t write_interval = 0, read_interval = 0;
         // With several readers, two of them: of two warps if there are, so that one always is a stranger to a writer.
         std::uint16_t writer = 0, reader = 0, other_reader = 0;
         Readers readers = Readers::one_thread;
-        SourceSite write_site, read_site, other_read_site;
+    };
+    struct Sites {
+        SourceSite write, read, other_read;
+    };
+    /// The cells of one access: the first of each element.
+    struct Cells {
+        std::size_t first, count, step;
     };
 
     // What a cell shows while an asynchronous copy fills it: written later than any interval, by a thread that does not
@@ -89,56 +116,93 @@ class SharedMemory {
     static constexpr std::uint32_t kInFlight = UINT32_MAX;
     static constexpr std::uint16_t kNoThread = UINT16_MAX;
 
-    static bool same_warp(int a, int b) { return a / 32 == b / 32; }
+    static bool same_warp(int a, int b) { return unsigned(a ^ b) < 32; }
 
-    void read_cell(std::size_t index, int thread, std::uint32_t warp_interval, SourceSite site) {
-        Cell& c = cells_[index];
+    [[gnu::always_inline]] void read_cell(std::size_t index, int thread, std::uint32_t warp_interval, SourceSite site) {
+        const Cell& c = cells_[index];
         if (c.write_interval < first_interval_) [[unlikely]]
             uninitialised(index, thread, site);
-        if (c.write_interval >= block_interval_ && c.writer != thread &&
-            !(same_warp(c.writer, thread) && c.write_warp_interval < warp_interval)) [[unlikely]]
-            race("reads", index, thread, site, "wrote", c.writer, c.write_site);
-
-        // Earlier reads of this warp that a __syncwarp() already orders before this one need no memory of their own:
-        // whatever races with them races with this read too.
-        const bool starts_afresh =
-            c.read_interval != block_interval_ || (c.readers != Readers::several_warps && same_warp(c.reader, thread) &&
-                                                   c.read_warp_interval < warp_interval);
-        if (starts_afresh) {
-            c.readers = Readers::one_thread;
-        } else if (!same_warp(c.reader, thread)) {
-            c.readers = Readers::several_warps;
-            remember_other_reader(c);
-        } else if (c.reader != thread && c.readers != Readers::several_warps) {
-            c.readers = Readers::one_warp;
-            remember_other_reader(c);
-        }
-        c.read_interval = block_interval_;
-        c.read_warp_interval = warp_interval;
-        c.reader = static_cast<std::uint16_t>(thread);
-        c.read_site = site;
+        if (write_races_with(c, thread, warp_interval)) [[unlikely]]
+            race("reads", index, thread, site, "wrote", c.writer, sites_[index].write);
+        if (!knows_reader(c, thread, warp_interval)) remember_reader({index, 1, 1}, thread, warp_interval, site);
     }
 
-    void write_cell(std::size_t index, int thread, std::uint32_t warp_interval, SourceSite site) {
+    [[gnu::always_inline]] void write_cell(std::size_t index, int thread, std::uint32_t warp_interval,
+                                           SourceSite site) {
         Cell& c = cells_[index];
-        if (c.write_interval >= block_interval_ && c.writer != thread &&
-            !(same_warp(c.writer, thread) && c.write_warp_interval < warp_interval)) [[unlikely]]
-            race("writes", index, thread, site, "wrote", c.writer, c.write_site);
-        if (c.read_interval == block_interval_ && reads_race_with(c, thread, warp_interval)) [[unlikely]] {
+        if (write_races_with(c, thread, warp_interval)) [[unlikely]]
+            race("writes", index, thread, site, "wrote", c.writer, sites_[index].write);
+        if (c.read_interval >= block_interval_ && reads_race_with(c, thread, warp_interval)) [[unlikely]] {
             const bool other =
                 c.reader == thread || (c.readers == Readers::several_warps && same_warp(c.reader, thread));
             race("writes", index, thread, site, "read", other ? c.other_reader : c.reader,
-                 other ? c.other_read_site : c.read_site);
+                 other ? sites_[index].other_read : sites_[index].read);
         }
-        c.write_interval = block_interval_;
-        c.write_warp_interval = warp_interval;
+        c.write_interval = warp_interval;
         c.writer = static_cast<std::uint16_t>(thread);
-        c.write_site = site;
+        sites_[index].write = site;
     }
 
-    static void remember_other_reader(Cell& c) {
-        c.other_reader = c.reader;
-        c.other_read_site = c.read_site;
+    [[gnu::noinline]] void read_one_by_one(const Cells& cells, int thread, std::uint32_t warp_interval,
+                                           SourceSite site) {
+        for (std::size_t i = 0; i < cells.count; ++i)
+            read_cell(cells.first + i * cells.step, thread, warp_interval, site);
+    }
+    [[gnu::noinline]] void write_one_by_one(const Cells& cells, int thread, std::uint32_t warp_interval,
+                                            SourceSite site) {
+        for (std::size_t i = 0; i < cells.count; ++i)
+            write_cell(cells.first + i * cells.step, thread, warp_interval, site);
+    }
+
+    /// What is always touched as one vector has equal cells, and then the first speaks for all.
+    [[gnu::always_inline]] bool alike(const Cells& cells) const {
+        std::uint64_t first[2], next[2], difference = 0;
+        static_assert(sizeof(Cell) == sizeof(first) && std::has_unique_object_representations_v<Cell>);
+        std::memcpy(first, &cells_[cells.first], sizeof(Cell));
+        for (std::size_t i = 1; i < cells.count; ++i) {
+            std::memcpy(next, &cells_[cells.first + i * cells.step], sizeof(Cell));
+            difference |= (first[0] ^ next[0]) | (first[1] ^ next[1]);
+        }
+        return difference == 0;
+    }
+
+    bool may_read(const Cell& c, int thread, std::uint32_t warp_interval) const {
+        return c.write_interval >= first_interval_ && !write_races_with(c, thread, warp_interval);
+    }
+
+    bool write_races_with(const Cell& c, int thread, std::uint32_t warp_interval) const {
+        return c.write_interval >= block_interval_ && c.writer != thread &&
+               !(same_warp(c.writer, thread) && c.write_interval < warp_interval);
+    }
+
+    /// Whether the cell need not remember a read: whatever would race with it races with one that the cell has.
+    bool knows_reader(const Cell& c, int thread, std::uint32_t warp_interval) const {
+        if (c.read_interval < block_interval_) return false;
+        if (c.readers == Readers::several_warps) return true;
+        return same_warp(c.reader, thread) && c.read_interval >= warp_interval &&
+               (c.readers == Readers::one_warp || c.reader == thread);
+    }
+
+    [[gnu::noinline]] void remember_reader(const Cells& cells, int thread, std::uint32_t warp_interval,
+                                           SourceSite site) {
+        for (std::size_t i = 0; i < cells.count; ++i) {
+            Cell& c = cells_[cells.first + i * cells.step];
+            Sites& sites = sites_[cells.first + i * cells.step];
+            // Earlier reads of this warp that a __syncwarp() already orders before this one need no memory of their
+            // own: whatever races with them races with this read too.
+            const bool starts_afresh =
+                c.read_interval < block_interval_ || (same_warp(c.reader, thread) && c.read_interval < warp_interval);
+            if (starts_afresh) {
+                c.readers = Readers::one_thread;
+            } else {
+                c.readers = same_warp(c.reader, thread) ? Readers::one_warp : Readers::several_warps;
+                c.other_reader = c.reader;
+                sites.other_read = sites.read;
+            }
+            c.read_interval = warp_interval;
+            c.reader = static_cast<std::uint16_t>(thread);
+            sites.read = site;
+        }
     }
 
     static bool reads_race_with(const Cell& c, int thread, std::uint32_t warp_interval) {
@@ -146,9 +210,9 @@ class SharedMemory {
             case Readers::several_warps:
                 return true;
             case Readers::one_thread:
-                return c.reader != thread && !(same_warp(c.reader, thread) && c.read_warp_interval < warp_interval);
+                return c.reader != thread && !(same_warp(c.reader, thread) && c.read_interval < warp_interval);
             case Readers::one_warp:
-                return !(same_warp(c.reader, thread) && c.read_warp_interval < warp_interval);
+                return !(same_warp(c.reader, thread) && c.read_interval < warp_interval);
         }
         return true;
     }
@@ -164,10 +228,11 @@ class SharedMemory {
     std::unique_ptr<std::byte[], Free> memory_;
     std::size_t bytes_ = 0, capacity_ = 0;
     std::vector<Cell> cells_;
+    std::vector<Sites> sites_;  // of cells_
     std::vector<Region> regions_;
     std::size_t copies_in_flight_ = 0;
     // Intervals only grow, across blocks too: what an earlier block left in the shadow is older than first_interval_.
-    std::uint32_t first_interval_ = 1, block_interval_ = 1;
+    std::uint32_t first_interval_ = 1, block_interval_ = 1, last_interval_ = 1;
 };
 
 }  // namespace cpu

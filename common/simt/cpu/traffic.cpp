@@ -42,9 +42,10 @@ std::size_t Traffic::InstructionHash::operator()(const Instruction& i) const {
            (std::size_t(i.bytes) << 48);
 }
 
-void Traffic::start_block(bool trace, int threads) {
-    trace_ = trace;
-    if (!trace) return;
+void Traffic::start_block(std::optional<LaunchLog::Detail> count, int threads) {
+    counts_ = count.has_value();
+    trace_ = count == LaunchLog::Detail::requests;
+    if (!trace_) return;
     warps_.resize(std::max(warps_.size(), std::size_t(threads + 31) / 32));
     for (LaneStreams& warp : warps_) warp.clear();
 }

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -18,21 +19,25 @@ int tensor_id(const char* name);
 const char* tensor_name(int id);
 inline constexpr int kMaxTensorNames = 128;
 
-/// Counts what the blocks of one worker move.
+/// Counts what the blocks of one worker move, while a LaunchLog listens.
 ///
-/// Bytes are counted access by access. Sectors and wavefronts are properties of a warp's request, so with tracing on
-/// each lane's accesses are kept until the warp meets, and then put together to requests (see LaneStreams).
+/// Bytes are counted access by access. Sectors and wavefronts are properties of a warp's request, so where they are
+/// wanted each lane's accesses are kept until the warp meets, and then put together to requests (see LaneStreams).
 class Traffic {
   public:
-    void start_block(bool trace, int threads);
+    void start_block(std::optional<LaunchLog::Detail> count, int threads);
     void end_block();
 
     void shared(bool write, std::size_t offset, std::size_t bytes, int thread, SourceSite site) {
+        if (!counts_) [[likely]]
+            return;
         (write ? sum_.shared_bytes_written : sum_.shared_bytes_read) += bytes;
         if (trace_) record({site, write ? kSharedWrite : kSharedRead, int(bytes)}, offset, thread);
     }
 
     void global(bool write, int tensor, const void* address, std::size_t bytes, int thread, SourceSite site) {
+        if (!counts_) [[likely]]
+            return;
         (write ? tensors_[tensor].bytes_written : tensors_[tensor].bytes_read) += bytes;
         if (trace_)
             record({site, kGlobal + 2 * tensor + write, int(bytes)}, reinterpret_cast<std::uintptr_t>(address), thread);
@@ -67,7 +72,8 @@ class Traffic {
     void count_global(const LaneStreams::Request& request, const Instruction& instruction);
     void count_shared(const LaneStreams::Request& request, const Instruction& instruction);
 
-    bool trace_ = false;
+    bool counts_ = false;
+    bool trace_ = false;  // of warps' requests too
     Counters sum_;
     std::array<TensorTraffic, kMaxTensorNames> tensors_{};  // unnamed until taken
     std::unordered_map<Instruction, std::uint32_t, InstructionHash> numbers_;
