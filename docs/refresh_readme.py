@@ -8,6 +8,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = ROOT / "build/common/cli/ladder"
@@ -23,7 +24,8 @@ def pieces():
     table = re.search(r"^The ladder\n\n(.*?)\n\n", tour, re.MULTILINE | re.DOTALL).group(1)
     rung = re.search(r"^Phase 3 .*?(?=\n\nPhase 4)", tour, re.MULTILINE | re.DOTALL).group(0)
     overflow = output_of("overflow", "--profile", "rtx5060ti").split("\n\nScheme B")[0]
-    return {"tour": table, "rung": rung, "overflow": overflow}
+    profile = re.search(r"^    fa2_forward_kernel.*", output_of("profile", "3"), re.MULTILINE | re.DOTALL).group(0)
+    return {"tour": table, "rung": rung, "overflow": overflow, "profile": textwrap.dedent(profile)}
 
 
 def without_times(text):

@@ -34,6 +34,7 @@ TEST(Occupancy, SharedMemoryWithWhatCudaReserves) {
     // Rounded up to 128 bytes: nine blocks of 11 KiB and 128 bytes are 128 bytes too many for 100 KiB.
     EXPECT_EQ(on("rtx4090", {.threads = 32, .shared_bytes = 10 * 1024}).blocks_by_shared_memory, 9);
     EXPECT_EQ(on("rtx4090", {.threads = 32, .shared_bytes = 10 * 1024 + 1}).blocks_by_shared_memory, 8);
+    EXPECT_EQ(on("rtx4090", {.threads = 32, .shared_bytes = 61 * 128 - 1024}).blocks_by_shared_memory, 13);
     // Before compute capability 8 nothing is reserved, and the unit is 256 bytes.
     EXPECT_EQ(on("t4", {.threads = 32, .shared_bytes = 32 * 1024}).blocks_by_shared_memory, 2);
     EXPECT_EQ(on("t4", {.threads = 32, .shared_bytes = 257}).blocks_by_shared_memory, 128);

@@ -107,7 +107,7 @@ RungProfile profile_rung(const Rung& rung, const ProfileRequest& request, simt::
                         .formula = rung.bytes,
                         .growth = rung.growth,
                         .tensor_bytes = rung.tensor_bytes,
-                        .reasons_to_read_again = rung.reasons_to_read_again};
+                        .repetitions = rung.repetitions};
     for (const auto& [name, tensor] : rung.inputs) profile.shapes[name] = tensor.sizes().vec();
     const simt::DeviceProfile* device = request.profile.empty() ? nullptr : &simt::device_profile(request.profile);
     const simt::LaunchLog log(detail);

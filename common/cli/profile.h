@@ -54,7 +54,7 @@ struct RungProfile {
     GlobalBytes formula = {};
     Growth growth = {};
     std::map<std::string, std::uint64_t> tensor_bytes = {};
-    std::vector<std::pair<double, std::string>> reasons_to_read_again = {};
+    std::vector<Repetition> repetitions = {};
     std::vector<LaunchProfile> launches = {};
 
     bool ran() const { return refusal.empty(); }

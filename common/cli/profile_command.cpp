@@ -16,6 +16,8 @@ struct Options {
     ProfileRequest request;
     Target target{.device = DeviceChoice::cpu};
     std::string json, plot;
+    std::optional<std::int64_t> heads = {};
+    const CLI::Option* keys = nullptr;
     bool sweep = false;
     std::vector<std::int64_t> lengths = {256, 512, 1024, 2048};
     std::vector<std::int64_t> shared_kib = {8, 16, 32, 64};
@@ -26,22 +28,25 @@ int profile(Options& options) {
     request.device = options.target.choose();
     request.profile = options.target.profile;
     const bool sweeping = options.sweep || !options.plot.empty();
+    if (sweeping && options.keys->count() > 0)
+        throw std::invalid_argument(
+            "--keys: --sweep varies them; name the lengths with --lengths 256,512, or leave one out");
     if (sweeping && request.device.is_cuda())
         throw std::invalid_argument("--sweep, --plot: a GPU counts nothing; add --device cpu, or leave --device out");
 
-    print_profile_header(request);
-    std::vector<RungProfile> rungs;
-    std::vector<Sweep> sweeps;
+    request.problem.heads = options.heads.value_or(sweeping ? 1 : 2);
     std::vector<std::int64_t> shared_bytes;
     for (const std::int64_t kib : options.shared_kib) shared_bytes.push_back(kib * 1024);
-    ProfileRequest swept = request;
-    swept.problem.heads = 1;
-    swept.problem.kv_heads.reset();
+
+    print_profile_header(request);
+    if (!sweeping) print_profile_problem(request.problem);
+    std::vector<RungProfile> rungs;
+    std::vector<Sweep> sweeps;
     for (int phase = 0; phase < kPhases; ++phase) {
         if (!request.phases.empty() && std::ranges::find(request.phases, phase) == request.phases.end()) continue;
         fmt::print("\n{}\n", styled(Style::bold, fmt::format("Phase {}   {}", phase, phase_title(phase))));
         if (sweeping) {
-            for (Sweep& sweep : sweep_phase(phase, swept, options.lengths, shared_bytes)) {
+            for (Sweep& sweep : sweep_phase(phase, request, options.lengths, shared_bytes)) {
                 print_sweep(sweep);
                 sweeps.push_back(std::move(sweep));
             }
@@ -84,9 +89,9 @@ void add_profile(CLI::App& app, Action& action) {
         return command.add_option(name, value, help)->check(CLI::Range(std::int64_t{1}, most))->type_name("COUNT");
     };
     count("--batch", p.batch, 65535, "sequences")->capture_default_str();
-    count("--heads", p.heads, 65535, "query heads")->capture_default_str();
+    count("--heads", options->heads, 65535, "query heads; 2, or 1 with --sweep")->default_str("");
     count("--kv-heads", p.kv_heads, 65535, "key and value heads; as many as query heads if not given");
-    count("--keys", p.keys, 1 << 20, "keys N")->capture_default_str();
+    options->keys = count("--keys", p.keys, 1 << 20, "keys N")->capture_default_str();
     count("--queries", p.queries, 1 << 20, "queries; N if not given, 1 for the kernels made for few");
     count("--head-dim", p.head_dim, 256, "head dimension D")->capture_default_str();
     const std::map<std::string, torch::ScalarType> types = {
@@ -96,7 +101,7 @@ void add_profile(CLI::App& app, Action& action) {
         "--causal", [&p] { p.causal = true; }, "with a causal mask in phases 4 and 5; the others know none");
     command.add_flag_callback(
         "--no-causal", [&p] { p.causal = false; }, "without one; if neither is given, phase 4 has one");
-    command.add_flag("--sweep", options->sweep, "traffic over lengths, and over shared memory; on one head");
+    command.add_flag("--sweep", options->sweep, "instead: traffic over lengths N, and over shared memory M");
     command.add_option("--lengths", options->lengths, "the lengths N of --sweep")
         ->check(CLI::Range(1, 1 << 20).description(""))
         ->delimiter(',')

@@ -67,6 +67,7 @@ Json json_of(const Sweep& sweep) {
                  {"predicted_slope", sweep.predicted_slope},
                  {"slope", std::isfinite(sweep.slope()) ? Json(sweep.slope()) : Json()},
                  {"left_out", sweep.left_out},
+                 {"refusal", sweep.left_out.empty() ? Json() : Json(sweep.refusal)},
                  {"points", Json::array()}};
     for (const SweepPoint& p : sweep.points)
         json["points"].push_back({{"value", p.value}, {"bytes", p.bytes}, {"bytes_by_formula", p.bytes_by_formula}});

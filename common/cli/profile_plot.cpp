@@ -75,13 +75,13 @@ std::string drawing_of(std::span<const Sweep* const> sweeps, const std::string& 
     text += "plot ";
     for (std::size_t i = 0; i < sweeps.size(); ++i) {
         const Sweep& s = *sweeps[i];
-        const SweepPoint& last = s.points.back();
         const char* colour = kColours[i % kColours.size()];
         text += fmt::format(
             "{0}'{1}.dat' index {2} using 1:2 with points pt {3} ps 1.1 lc rgb '{4}' title '{5}: {6:.2f}', \\\n"
-            "     [{7}:{8}] {9} * (x / {10}.0) ** ({11}) with lines dt 2 lw 1.5 lc rgb '{4}' title '  predicted {11}'",
+            "     [{7}:{8}] {9} * (x / {8}.0) ** ({10}) with lines dt 2 lw 1.5 lc rgb '{4}' title '  predicted {10}'",
             i == 0 ? "" : ", \\\n     ", name, i, i % 2 == 0 ? 7 : 5, colour, s.kernel, s.slope(),
-            s.points.front().value, last.value, last.bytes, last.value, s.predicted_slope);
+            s.points.front().value, s.points.back().value, predicted_bytes(s, s.points.back().value),
+            s.predicted_slope);
     }
     return text + "\n";
 }

@@ -138,47 +138,65 @@ std::string joined(const std::vector<std::string>& names) {
     return text;
 }
 
-/// Why a launch reads something `times` times, if its shape or its algorithm says so.
-std::string reason_for(const RungProfile& rung, const simt::LaunchRecord& launch, double times) {
+/// Why a launch reads a tensor `times` times, if its algorithm or its shape says so.
+std::string reason_for(const RungProfile& rung, const simt::LaunchRecord& launch, const std::string& tensor,
+                       double times) {
     const auto matches = [&](double count) { return std::abs(times - count) < 0.005 * count; };
-    for (const auto& [count, why] : rung.reasons_to_read_again)
-        if (matches(count)) return why;
+    for (const Repetition& known : rung.repetitions)
+        if (known.tensor == tensor && (!known.times || matches(*known.times))) return known.why;
     const auto heads_of = [&](const char* name) {
         const auto shape = rung.shapes.find(name);
         return shape == rung.shapes.end() ? 1 : shape->second.at(1);
     };
-    const auto group = double(heads_of("q")) / double(heads_of("k"));
-    const double blocks = launch.grid[0];
-    if (blocks > 1 && matches(blocks)) return fmt::format("once by each of the {} blocks of a head", launch.grid[0]);
-    if (group > 1 && matches(group))
-        return fmt::format("once for each of the {} query heads that share a key head", group);
-    if (times > 1 && times < blocks && std::abs(std::remainder(blocks, times)) < 0.01)
-        return fmt::format("every part by {:.0f} of the {} blocks of a head", times, launch.grid[0]);
-    if (group > 1 && matches(blocks * group))
-        return fmt::format("once by each of the {} blocks of {} query heads", launch.grid[0], group);
+    const auto sharing = double(heads_of("q")) / double(heads_of("k"));
+    const double group = tensor == "K" || tensor == "V" ? sharing : 1, blocks = launch.grid[0];
+    if (matches(group)) return fmt::format("once for each of the {} query heads that share a key head", group);
+    if (matches(blocks * group))
+        return group == 1 ? fmt::format("once by each of the {} blocks of a head", blocks)
+                          : fmt::format("once by each of the {} blocks of {} query heads", blocks, group);
+    if (group == 1 && times < blocks && std::abs(std::remainder(blocks, times)) < 0.01)
+        return fmt::format("every part by {:.0f} of the {} blocks of a head", times, blocks);
     return {};
 }
 
 /// "K and V are read 4 times: once by each of the 4 blocks of a head."
 std::string what_is_read_again(const RungProfile& rung) {
+    struct Finding {
+        std::string times, why;
+        std::vector<std::string> tensors;
+    };
     std::string text;
     for (const LaunchProfile& profile : rung.launches) {
-        std::vector<std::pair<double, std::vector<std::string>>> groups;
+        std::vector<Finding> findings;
         for (const simt::TensorTraffic& t : profile.launch.counters.tensors) {
             const auto times = times_over(rung, t.tensor, t.bytes_read);
             if (!times || *times < 1.005) continue;
-            const auto known = std::ranges::find_if(
-                groups, [&](const auto& g) { return std::abs(g.first - *times) < 0.005 * *times; });
-            (known == groups.end() ? groups.emplace_back(*times, std::vector<std::string>{}) : *known)
-                .second.push_back(t.tensor);
+            const Finding found{times_text(*times), reason_for(rung, profile.launch, t.tensor, *times), {}};
+            auto known = std::ranges::find_if(
+                findings, [&](const Finding& f) { return f.times == found.times && f.why == found.why; });
+            if (known == findings.end()) known = findings.insert(known, found);
+            known->tensors.push_back(t.tensor);
         }
-        for (const auto& [times, tensors] : groups) {
-            const std::string why = reason_for(rung, profile.launch, times);
-            text += fmt::format("{} {} read {} times{}{}. ", joined(tensors), tensors.size() == 1 ? "is" : "are",
-                                times_text(times), why.empty() ? "" : ": ", why);
-        }
+        for (const Finding& f : findings)
+            text += fmt::format("{} {} read {} times{}{}. ", joined(f.tensors), f.tensors.size() == 1 ? "is" : "are",
+                                f.times, f.why.empty() ? "" : ": ", f.why);
     }
     return text.empty() ? "Nothing is read more than once. " : text;
+}
+
+/// "Writes of O fill 25 % of their sectors."
+std::string what_is_scattered(const RungProfile& rung) {
+    constexpr double kWorthSaying = 0.6;
+    std::string text;
+    const auto look_at = [&](const char* what, const std::string& tensor, std::uint64_t sectors, std::uint64_t ideal) {
+        if (double(ideal) < kWorthSaying * double(sectors))
+            text += fmt::format("{} of {} fill {} of their sectors. ", what, tensor, percent(ideal, sectors));
+    };
+    for (const simt::TensorTraffic& t : rung.total().tensors) {
+        look_at("Reads", t.tensor, t.sectors_read, t.sectors_read_ideal);
+        look_at("Writes", t.tensor, t.sectors_written, t.sectors_written_ideal);
+    }
+    return text;
 }
 
 std::string what_scores_cost(const RungProfile& rung) {
@@ -218,13 +236,11 @@ std::string side_of_the_ridge(const RungProfile& rung, const simt::DeviceProfile
 
 std::string conclusion(const RungProfile& rung, const simt::DeviceProfile& device) {
     if (!rung.counted()) return {};
-    return what_is_read_again(rung) + what_scores_cost(rung) + what_conflicts_cost(rung) +
+    return what_is_read_again(rung) + what_is_scattered(rung) + what_scores_cost(rung) + what_conflicts_cost(rung) +
            how_full_the_device_is(rung, device) + side_of_the_ridge(rung, device);
 }
 
 void print_profile_header(const ProfileRequest& request) {
-    const ProfileProblem& p = request.problem;
-    const std::int64_t kv_heads = p.kv_heads.value_or(p.heads);
     if (request.profile.empty()) {
         fmt::print("{}   on {}, which counts nothing: only launches are listed\n", styled(Style::bold, "Launches"),
                    device_limits(request.device).name);
@@ -235,8 +251,12 @@ void print_profile_header(const ProfileRequest& request) {
         fmt::print("  ridge      {:.0f} FLOP per byte: {} TFLOP/s in float32 over {} GB/s\n", ridge_point(device),
                    device.fp32_tflops, device.memory_bandwidth_gb_s);
     }
+}
+
+void print_profile_problem(const ProfileProblem& p) {
+    const std::int64_t kv_heads = p.kv_heads.value_or(p.heads);
     const std::string queries = p.queries ? fmt::format("{} queries", *p.queries)
-                                          : std::string("as many queries, or one where the kernel is made for few");
+                                          : std::string("as many queries (1 where the kernel is made for few)");
     fmt::print("  problem    {} {}, {} {}, {} keys, {}, D = {}, {}\n", p.batch, p.batch == 1 ? "sequence" : "sequences",
                p.heads, kv_heads == p.heads ? "heads" : fmt::format("query heads on {} key heads", kv_heads), p.keys,
                queries, p.head_dim, dtype_text(p.dtype));
@@ -288,12 +308,17 @@ void print_sweep(const Sweep& sweep) {
         }
         fmt::print("{}", table.text(4));
     }
-    for (const std::string& reason : sweep.left_out) fmt::print("{}", wrapped(reason, 4, 116));
-    if (sweep.points.size() >= 2)
-        fmt::print(
-            "    bytes grow as {0}^{1:.2f}, from the last but one on as {0}^{2:.2f}; predicted {0}^{3}: {4} ({5})\n",
-            length ? "N" : "M", sweep.slope(), log_log_slope(std::span(sweep.points).last(2)), sweep.predicted_slope,
-            sweep.law, sweep.source);
+    if (!sweep.left_out.empty())
+        fmt::print("{}", wrapped(fmt::format("did not run at {}: {}", fmt::join(sweep.left_out, ", "), sweep.refusal),
+                                 4, 116));
+    if (sweep.points.size() < 2) return;
+    const std::string symbol = length ? "N" : "M";
+    const std::string at_the_end = length
+                                       ? fmt::format(" (from {} on N^{:.2f})", std::prev(sweep.points.end(), 2)->value,
+                                                     log_log_slope(std::span(sweep.points).last(2)))
+                                       : "";
+    fmt::print("    bytes grow as {0}^{1:.2f}{2}, predicted {0}^{3}: {4}, {5}\n", symbol, sweep.slope(), at_the_end,
+               sweep.predicted_slope, sweep.law, sweep.source);
 }
 
 }  // namespace ladder::cli

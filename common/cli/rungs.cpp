@@ -46,7 +46,7 @@ Rung softmax_rung(std::string kernel, std::string changes, int passes, const tor
             .flops = kSoftmaxFlops * double(x.numel()),
             .growth = softmax_growth(),
             .tensor_bytes = {{"x", x.nbytes()}, {"y", x.nbytes()}},
-            .reasons_to_read_again = {{passes, fmt::format("once in each of {} passes", passes)}}};
+            .repetitions = {{"x", double(passes), fmt::format("once in each of {} passes", passes)}}};
 }
 
 /// Pairs of a query and a key that it sees, in one head.
@@ -106,6 +106,12 @@ Growth growth_with_query_tiles() {
     return {.law = "Θ(N² d² / M), M = Θ(B_r d)", .source = "Dao et al. 2022, Theorem 2", .with_length = 2};
 }
 
+Growth growth_with_whole_rows() {
+    return {.law = "Θ(N² d / B_r)",
+            .source = "K and V once for each B_r queries, fewer of them where whole rows fill the shared memory",
+            .with_length = 2};
+}
+
 Growth growth_with_few_queries() {
     return {.law = "Θ(N d)", .source = "every key and value once for a few queries", .with_length = 1};
 }
@@ -139,8 +145,9 @@ std::vector<Rung> softmax_rungs(const RungInput& input) {
             "value once, and no memory that grows with N. All later rungs grow from this one.",
             few, {}, [](const auto& q, const auto& k, const auto& v) { return online_attention(q, k, v); },
             online_attention_bytes(few.q, few.k, few.v), growth_with_few_queries())};
-    rungs.back().reasons_to_read_again = {
-        {double(few.q.size(2) * few.q.size(1) / few.k.size(1)), "once for each query row"}};
+    const double rows_per_key_head = double(few.q.size(2) * few.q.size(1)) / double(few.k.size(1));
+    for (const char* tensor : {"K", "V"})
+        rungs.back().repetitions.push_back({tensor, rows_per_key_head, "once for each query row"});
     return rungs;
 }
 
@@ -159,7 +166,7 @@ std::vector<Rung> naive_rungs(const RungInput& input) {
                    ? std::string()
                    : fmt::format(" ({} query rows per block: {} would not fit this device.)", rows, kDefaultBlockRows);
     };
-    return {
+    std::vector<Rung> rungs = {
         attention_rung(
             1, "standard_attention",
             "Three kernels, S = q K^T, P = softmax(S), O = P V, with S and P in global memory: traffic that grows with "
@@ -174,7 +181,7 @@ std::vector<Rung> naive_rungs(const RungInput& input) {
                 rows_of(a_rows),
             input, {},
             [=](const auto& q, const auto& k, const auto& v) { return q_blocked_attention(q, k, v, {}, a_rows); },
-            q_blocked_bytes(input.q, input.k, input.v, {}, a_rows), growth_with_query_tiles()),
+            q_blocked_bytes(input.q, input.k, input.v, {}, a_rows), growth_with_whole_rows()),
         attention_rung(
             1, "qv_blocked_attention",
             "Scheme B: the values come in tiles. The keys and whole rows of scores stay, because this softmax must "
@@ -182,7 +189,9 @@ std::vector<Rung> naive_rungs(const RungInput& input) {
                 rows_of(b_rows),
             input, {},
             [=](const auto& q, const auto& k, const auto& v) { return qv_blocked_attention(q, k, v, {}, b_rows); },
-            qv_blocked_bytes(input.q, input.k, input.v, {}, b_rows), growth_with_query_tiles())};
+            qv_blocked_bytes(input.q, input.k, input.v, {}, b_rows), growth_with_whole_rows())};
+    rungs.front().repetitions = {{"S", 3, "for its maximum, its sum and its quotients"}};
+    return rungs;
 }
 
 std::vector<Rung> fa1_rungs(const RungInput& input) {
@@ -197,9 +206,10 @@ std::vector<Rung> fa1_rungs(const RungInput& input) {
     const Fa1Tiles tiles =
         fa1_tiles(device_limits(input.q.device()), tensor_argument("Q", input.q).type, input.q.size(3));
     const int64_t key_tiles = (input.k.size(2) + tiles.B_c - 1) / tiles.B_c;
-    rung.reasons_to_read_again = {
-        {key_tiles, fmt::format("once for each of {} tiles of {} keys", key_tiles, tiles.B_c)},
-        {key_tiles - 1, fmt::format("once between any two of {} tiles of {} keys", key_tiles, tiles.B_c)}};
+    const auto tiles_text = fmt::format("{} tiles of {} keys", key_tiles, tiles.B_c);
+    rung.repetitions = {{"Q", double(key_tiles), "once for each of " + tiles_text}};
+    for (const char* tensor : {"O", "O (float32)", "l", "m"})
+        rung.repetitions.push_back({tensor, double(key_tiles - 1), "between any two of " + tiles_text});
     return {std::move(rung)};
 }
 
@@ -214,12 +224,16 @@ std::vector<Rung> fa2_rungs(const RungInput& input) {
 
 std::vector<Rung> causal_rungs(const RungInput& input) {
     const AttentionOptions options{.scale = {}, .mask = input.causal_mask};
-    return {attention_rung(
+    Rung rung = attention_rung(
         4, "causal_forward",
         "A query sees only what came before it. The key loop goes in stages: full tiles without a mask, tiles on the "
         "diagonal with one, tiles above it never loaded. The scale carries log2(e), so that exp2 serves.",
         input, options, [=](const auto& q, const auto& k, const auto& v) { return causal_forward(q, k, v, options); },
-        causal_forward_bytes(input.q, input.k, input.v, options), growth_with_query_tiles())};
+        causal_forward_bytes(input.q, input.k, input.v, options), growth_with_query_tiles());
+    if (input.causal_mask != Mask::none)
+        for (const char* tensor : {"K", "V"})
+            rung.repetitions.push_back({tensor, {}, "each block skips the keys that none of its queries sees"});
+    return {std::move(rung)};
 }
 
 std::vector<Rung> decoding_rungs(const RungInput& input) {

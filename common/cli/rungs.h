@@ -35,6 +35,13 @@ struct Growth {
     std::optional<double> with_shared_memory = {};
 };
 
+/// How often an algorithm reads a tensor in full, and why.
+struct Repetition {
+    std::string tensor;
+    std::optional<double> times = {};  ///< absent: the reason holds however often it is
+    std::string why;                   ///< "once in each of 3 passes"
+};
+
 /// One kernel's turn in the tour, made ready for one input.
 struct Rung {
     int phase;
@@ -48,8 +55,7 @@ struct Rung {
     Growth growth;
     /// Sizes of the tensors that its kernels name.
     std::map<std::string, std::uint64_t> tensor_bytes = {};
-    /// Numbers of times that a tensor may be read in full, and why: {3, "once in each of 3 passes"}.
-    std::vector<std::pair<double, std::string>> reasons_to_read_again = {};
+    std::vector<Repetition> repetitions = {};
 };
 
 inline constexpr int kPhases = 6;

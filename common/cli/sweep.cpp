@@ -25,7 +25,8 @@ void add_point(Sweep& sweep, std::int64_t value, const Rung& rung, const Profile
     const Progress progress(fmt::format("phase {}: {} at {} …", rung.phase, rung.kernel, value));
     const RungProfile profile = profile_rung(rung, request, simt::LaunchLog::Detail::bytes);
     if (!profile.ran()) {
-        sweep.left_out.push_back(fmt::format("{} did not run: {}", value, profile.refusal));
+        if (sweep.left_out.empty()) sweep.refusal = profile.refusal;
+        sweep.left_out.push_back(value);
         return;
     }
     const simt::Counters sum = profile.total();
@@ -103,8 +104,8 @@ double log_log_slope(std::span<const SweepPoint> points) {
 double Sweep::slope() const { return log_log_slope(points); }
 
 double predicted_bytes(const Sweep& sweep, std::int64_t value) {
-    const SweepPoint& last = sweep.points.back();
-    return double(last.bytes) * std::pow(double(value) / double(last.value), sweep.predicted_slope);
+    const SweepPoint& most = *std::ranges::max_element(sweep.points, {}, &SweepPoint::bytes);
+    return double(most.bytes) * std::pow(double(value) / double(most.value), sweep.predicted_slope);
 }
 
 std::vector<Sweep> sweep_phase(int phase, const ProfileRequest& request, std::span<const std::int64_t> lengths,

@@ -30,7 +30,8 @@ struct Sweep {
     double predicted_slope = 0;
     std::string fixed;  ///< what stays: "B 1, H 1, D 64, float32"
     std::vector<SweepPoint> points = {};
-    std::vector<std::string> left_out = {};  ///< values that do not fit the device, and why
+    std::vector<std::int64_t> left_out = {};  ///< values at which it did not run
+    std::string refusal = {};                 ///< why not, at the first of them
 
     /// Of the counted bytes, on logarithmic axes; NaN with fewer than two points.
     double slope() const;
@@ -39,7 +40,8 @@ struct Sweep {
 /// The slope of the line through (log x, log y) that misses the points least, in squares. NaN with fewer than two.
 double log_log_slope(std::span<const SweepPoint> points);
 
-/// What the law predicts at `value`, through the sweep's last point.
+/// What the law predicts at `value`, through the point with the most bytes: there, what the law leaves out weighs
+/// least.
 double predicted_bytes(const Sweep& sweep, std::int64_t value);
 
 /// Runs every rung of the phase at each length, and those whose tiles follow the shared memory at each amount of it as

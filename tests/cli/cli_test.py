@@ -146,7 +146,7 @@ class Profile(unittest.TestCase):
             self.assertAlmostEqual(sweep["slope"], slope, places=9)
         self.assertEqual((by_length["predicted_slope"], by_memory["predicted_slope"]), (2, -1))
         self.assertLess(by_memory["slope"], -0.5)
-        self.assertRegex(text, r"bytes grow as N\^\d\.\d\d, .*predicted N\^2")
+        self.assertRegex(text, r"bytes grow as N\^\d\.\d\d .*predicted N\^2")
 
     def test_plot_is_a_figure(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -270,6 +270,7 @@ class Mistakes(unittest.TestCase):
         self.refused("profile", "--keys", "0", says=["--keys"])
         self.refused("profile", "--head-dim", "257", says=["--head-dim"])
         self.refused("profile", "6", says=["PHASE"])
+        self.refused("profile", "3", "--sweep", "--keys", "64", says=["--keys", "--lengths"])
         self.refused("profile", "3", "--lengths", "64,none", "--sweep", says=["--lengths"])
         self.refused("profile", "3", "--keys", "32", "--json", "/nonexistent/x.json", says=["--json", "/nonexistent/x.json"])
         self.refused("profile", "3", "--lengths", "32,64", "--plot", "/proc/nothing", says=["--plot", "/proc/nothing"])

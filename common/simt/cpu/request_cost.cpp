@@ -13,18 +13,6 @@ constexpr std::uint64_t kBankBytes = 4;
 constexpr int kBanks = 32;
 constexpr int kWidestAccess = 16;
 
-/// The addresses of the lanes that take part, in ascending order.
-struct Addresses {
-    std::array<std::uint64_t, 32> sorted;
-    int count = 0;
-
-    explicit Addresses(const LaneStreams::Request& request) {
-        for (std::uint32_t lanes = request.lanes; lanes; lanes &= lanes - 1)
-            sorted[count++] = request.address[std::countr_zero(lanes)];
-        if (!std::is_sorted(sorted.begin(), sorted.begin() + count)) std::sort(sorted.begin(), sorted.begin() + count);
-    }
-};
-
 /// Whether every lane that takes part has the same address as the lane whose number differs in `bit`.
 bool paired(const LaneStreams::Request& request, int bit) {
     for (std::uint32_t lanes = request.lanes; lanes; lanes &= lanes - 1) {
@@ -37,16 +25,22 @@ bool paired(const LaneStreams::Request& request, int bit) {
 }  // namespace
 
 RequestCost sectors_of(const LaneStreams::Request& request, int bytes) {
-    const Addresses addresses(request);
-    std::uint64_t distinct_bytes = 0, sectors = 0, end = 0, next_sector = 0;
-    for (int i = 0; i < addresses.count; ++i) {
-        const std::uint64_t first = addresses.sorted[i], last = first + std::uint64_t(bytes) - 1;
-        if (last >= end) distinct_bytes += last + 1 - std::max(first, end);
-        end = std::max(end, last + 1);
-        const std::uint64_t from = std::max(first / kSectorBytes, next_sector), to = last / kSectorBytes;
-        if (to >= from) sectors += to - from + 1;
-        next_sector = std::max(next_sector, to + 1);
+    std::array<std::uint64_t, 32> addresses;
+    int n = 0;
+    for (std::uint32_t lanes = request.lanes; lanes; lanes &= lanes - 1)
+        addresses[n++] = request.address[std::countr_zero(lanes)];
+    std::sort(addresses.begin(), addresses.begin() + n);
+    // Aligned accesses of one size are the same or apart.
+    const auto end = std::unique(addresses.begin(), addresses.begin() + n);
+
+    std::uint64_t sectors = 0, next = 0;  // the first sector not yet counted
+    for (auto address = addresses.begin(); address != end; ++address) {
+        const std::uint64_t first = *address / kSectorBytes,
+                            last = (*address + std::uint64_t(bytes) - 1) / kSectorBytes;
+        if (last >= next) sectors += last + 1 - std::max(first, next);
+        next = std::max(next, last + 1);
     }
+    const std::uint64_t distinct_bytes = std::uint64_t(end - addresses.begin()) * std::uint64_t(bytes);
     return {.taken = int(sectors), .ideal = int((distinct_bytes + kSectorBytes - 1) / kSectorBytes)};
 }
 
