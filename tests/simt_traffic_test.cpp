@@ -455,6 +455,11 @@ TEST(Wavefronts, LanesThatTakeNoPartPairWithAny) {
     EXPECT_EQ(count({.shared_bytes = 512}, kernel(0x00000055u)).shared_wavefronts, 1u);
 }
 
+TEST(Wavefronts, NoInstructionIsWiderThanSixteenBytes) {
+    using Eight = Vector<float, 8>;
+    EXPECT_EQ((wavefronts<float, 256, Eight>(kZero, [](int n) { return 8 * n; })), (Wavefronts{1, 16, 8}));
+}
+
 TEST(Wavefronts, ReadsAndWritesApart) {
     const Counters counters = count({.shared_bytes = 4096}, [] {
         const auto tile = SharedArena().tile<float, 32, 32>("tile");

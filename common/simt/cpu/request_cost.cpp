@@ -45,11 +45,11 @@ RequestCost sectors_of(const LaneStreams::Request& request, int bytes) {
 }
 
 RequestCost wavefronts_of(const LaneStreams::Request& request, int bytes) {
-    if (bytes > kWidestAccess) {  // no instruction is that wide: one after the other
+    // No instruction is wider than 16 bytes or of another width than a power of two: it takes several.
+    if (const int width = std::min(kWidestAccess, int(std::bit_floor(unsigned(bytes)))); width < bytes) {
         LaneStreams::Request rest = request;
-        for (std::uint64_t& address : rest.address) address += kWidestAccess;
-        const RequestCost first = wavefronts_of(request, kWidestAccess),
-                          others = wavefronts_of(rest, bytes - kWidestAccess);
+        for (std::uint64_t& address : rest.address) address += std::uint64_t(width);
+        const RequestCost first = wavefronts_of(request, width), others = wavefronts_of(rest, bytes - width);
         return {.taken = first.taken + others.taken, .ideal = first.ideal + others.ideal};
     }
     const int words_per_lane = std::max(1, bytes / int(kBankBytes));
