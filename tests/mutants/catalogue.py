@@ -239,8 +239,7 @@ def main():
     if arguments.command == "check":
         for problem in problems:
             print(problem)
-        print(f"{sum(len(phase.mutants) for phase in phases)} wrong kernels are in order, "
-              f"{len(problems)} mistakes in the catalogue")
+        print(f"{sum(len(phase.mutants) for phase in phases)} wrong kernels, {len(problems)} mistakes in their catalogue")
         return 1 if problems else 0
     print("\n".join(select(phases, arguments.phases, arguments.part)))
     return 0

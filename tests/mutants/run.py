@@ -13,6 +13,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -45,31 +46,32 @@ class Terminal:
 
 def run_once(program, names):
     """What one run of a program said, and how it ended: (events, the mutant that it never came back from, why)."""
-    process = subprocess.Popen([str(program), *names], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    errors = []
-    reader = threading.Thread(target=lambda: errors.append(process.stderr.read()))
-    reader.start()
-    silent = False
+    events, silent = [], False
+    with tempfile.TemporaryFile("w+") as errors, subprocess.Popen(
+            [str(program), *names], stdout=subprocess.PIPE, stderr=errors, text=True) as process:
 
-    def give_up():
-        nonlocal silent
-        silent = True
-        process.kill()
+        def give_up():
+            nonlocal silent
+            silent = True
+            process.kill()
 
-    events, watch = [], threading.Timer(SILENCE, give_up)
-    watch.start()
-    for line in process.stdout:
-        watch.cancel()
-        watch = threading.Timer(SILENCE, give_up)
-        watch.start()
-        events.append(json.loads(line))
-    watch.cancel()
-    code = process.wait()
-    reader.join()
+        def watch():
+            timer = threading.Timer(SILENCE, give_up)
+            timer.start()
+            return timer
+
+        timer = watch()
+        for line in process.stdout:
+            timer.cancel()
+            timer = watch()
+            events.append(json.loads(line))
+        code = process.wait()
+        timer.cancel()
+        errors.seek(0)
+        last_words = (errors.read().strip().splitlines() or [f"exit code {code}"])[-1]
     if code == 0:
         return events, None, None
     stuck = events[-1] if events and "begins" in events[-1] else None
-    last_words = (errors[0].strip().splitlines() or [f"exit code {code}"])[-1]
     return events, stuck, "hangs" if silent else last_words
 
 
@@ -132,8 +134,8 @@ def run_program(program, mutants, originals, step):
         if stuck and stuck["mutant"] in results:
             results[stuck["mutant"]].never_came_back(stuck["begins"], why)
             finished.append(stuck["mutant"])
-        elif why is not None:
-            complaints.append(f"{program.name} ended early: {why}")
+        elif why is not None or not finished:
+            complaints.append(f"{program.name} ended early: {why or 'it does not know its mutants; build it again'}")
         step(len(set(finished) - done))
         done |= set(finished)
         names = [m.name for m in mutants if m.name not in done]
@@ -148,12 +150,6 @@ def with_originals(programs, phases):
     elements = {phase.folder: phase.elements() for phase in phases}
     for name, mutants in programs.items():
         yield name, mutants, [f"original_{e}" for e in elements.pop(mutants[0].phase, [])]
-
-
-def said(result):
-    if result.problem() and result.killed_by is None:
-        return result.check or "NOTHING"
-    return result.check
 
 
 def report(results, terminal):
@@ -171,7 +167,7 @@ def report(results, terminal):
 
 
 COLUMNS = (("mutant", lambda r: r.mutant.name),
-           ("killed by", said),
+           ("killed by", lambda r: r.check or "NOTHING"),
            ("trial", lambda r: r.trial),
            ("value alone", lambda r: r.value_alone))
 
