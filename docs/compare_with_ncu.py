@@ -74,6 +74,9 @@ EXPLANATIONS = [
     (r"decode_split_kernel<(f16|bf16), .*", r"shared (requests that write|wavefronts of writes)",
      "nvcc splits each 16-byte store to K_j into one of 8 bytes and two of 4, whose lanes lie 16 bytes apart and so meet "
      "in the same banks: 3 requests for 1, 12 wavefronts for 4"),
+    (r"decode_split_kernel<.*", r"shared requests that write",
+     "nvcc makes the short branch of a warp's turn in the merge a predicate: the warps whose turn it is not issue the store too, "
+     "for no lane: a request without a wavefront"),
     (r"decode_split_kernel<.*", r"shared (requests that read|wavefronts of reads)",
      "nvcc merges reads of neighbouring values, 4 bytes each: m of all warps where R = 1, m and `seen` of all rows where R > 1"),
     (r"causal_forward_kernel<\w+, 32>", r"shared (requests that read|wavefronts of reads)",
@@ -86,7 +89,11 @@ class Problem(Exception):
 
 
 def number(text):
-    return float(text.replace(",", "")) if text not in ("", "n/a", "N/A") else None
+    """ncu's raw page has words among its metrics (such as the device's name); those are nothing to compare."""
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return None
 
 
 def kernel_name(text):

@@ -1,0 +1,87 @@
+"""Runs small problems of every phase under each tool of compute-sanitizer, and records what they say.
+
+  python3 docs/sanitize_on_gpu.py --out docs/results/h200-sanitizers.txt      on a machine with a GPU and a CUDA build
+
+The CPU machine diagnoses the same mistakes from the same source; this shows that a GPU's own tools agree on the kernels as nvcc
+compiles them. Ends with 1 if a tool finds anything, or does not run to its end.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TOOLS = {
+    "memcheck": "accesses out of bounds or misaligned",
+    "racecheck": "races in shared memory",
+    "initcheck": "reads of global memory that nobody wrote",
+    "synccheck": "barriers and collectives that some threads miss",
+}
+# Ragged in every dimension, several batches and heads, grouped heads, each element type; small, since racecheck is slow.
+PROBLEMS = [
+    "--dtype f32 --batch 2 --heads 2 --keys 70 --head-dim 40",
+    "--dtype f16 --batch 2 --heads 2 --kv-heads 1 --keys 133 --head-dim 64",
+    "--dtype bf16 --batch 2 --heads 2 --queries 33 --keys 65 --head-dim 128",
+]
+LIMIT_S = 300
+
+
+def sanitize(options, tool, problem, folder):
+    """(verdict in words, whether it is clean, the kernels that ran)"""
+    launches = folder / "launches.json"
+    launches.unlink(missing_ok=True)
+    command = [options.sanitizer, "--tool", tool, "--error-exitcode", "9", options.program, "profile", "--device", "cuda",
+               "--json", str(launches), *problem.split()]
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
+    except subprocess.TimeoutExpired:
+        return f"not finished after {LIMIT_S} s", False, {}
+    summary = re.findall(r"SUMMARY: (.*)", run.stdout + run.stderr)
+    if run.returncode or not summary or not launches.exists():
+        sys.stderr.write(run.stdout[-3000:] + run.stderr[-3000:])
+        return (summary[-1] if summary else "no summary") + f", exit code {run.returncode}", False, {}
+    report = json.loads(launches.read_text())
+    kernels = {}
+    for rung in report["phases"]:
+        kernels.setdefault(rung["phase"], []).extend(launch["kernel"] for launch in rung["launches"])
+    clean = re.match(r"0 (errors|hazards)", summary[-1]) is not None
+    return summary[-1], clean, {"report": report, "kernels": kernels}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", default=str(ROOT / "build/common/cli/ladder"), help="the ladder program")
+    parser.add_argument("--sanitizer", default="compute-sanitizer", help="compute-sanitizer (from PATH)")
+    parser.add_argument("--out", required=True, metavar="FILE", help="where the record goes")
+    options = parser.parse_args()
+
+    lines, found, facts = [], 0, {}
+    with tempfile.TemporaryDirectory() as folder:
+        for tool, what in TOOLS.items():
+            lines.append(f"{tool}: {what}")
+            for problem in PROBLEMS:
+                verdict, clean, told = sanitize(options, tool, problem, pathlib.Path(folder))
+                facts = told or facts
+                found += not clean
+                count = sum(len(k) for k in told.get("kernels", {}).values())
+                lines.append(f"  {'clean' if clean else 'FOUND':6} {problem:74} {count:3} launches   {verdict}")
+                print(lines[-1], flush=True)
+    report, kernels = facts.get("report", {}), facts.get("kernels", {})
+    head = [f"compute-sanitizer on {report.get('device_name', 'no device')}, commit "
+            f"{report.get('commit', os.environ.get('LADDER_COMMIT', 'unknown'))}, {datetime.date.today()}",
+            "kernels: " + "; ".join(f"phase {phase}: {', '.join(sorted(set(names)))}" for phase, names in kernels.items()), ""]
+    tail = ["", f"{found} of {len(TOOLS) * len(PROBLEMS)} runs found something" if found
+            else f"all {len(TOOLS) * len(PROBLEMS)} runs clean"]
+    pathlib.Path(options.out).write_text("\n".join(head + lines + tail) + "\n")
+    print(tail[1])
+    sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main()
