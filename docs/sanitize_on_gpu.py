@@ -28,6 +28,7 @@ PROBLEMS = [
     "--dtype f32 --batch 2 --heads 2 --keys 70 --head-dim 40",
     "--dtype f16 --batch 2 --heads 2 --kv-heads 1 --keys 133 --head-dim 64",
     "--dtype bf16 --batch 2 --heads 2 --queries 33 --keys 65 --head-dim 128",
+    "--dtype f32 --heads 1 --queries 3 --keys 900 --head-dim 32",
 ]
 LIMIT_S = 300
 
@@ -61,21 +62,22 @@ def main():
     parser.add_argument("--out", required=True, metavar="FILE", help="where the record goes")
     options = parser.parse_args()
 
-    lines, found, facts = [], 0, {}
+    lines, found, report, kernels = [], 0, {}, {}
     with tempfile.TemporaryDirectory() as folder:
         for tool, what in TOOLS.items():
             lines.append(f"{tool}: {what}")
             for problem in PROBLEMS:
                 verdict, clean, told = sanitize(options, tool, problem, pathlib.Path(folder))
-                facts = told or facts
+                report = told.get("report", report)
+                for phase, names in told.get("kernels", {}).items():
+                    kernels.setdefault(phase, set()).update(names)
                 found += not clean
-                count = sum(len(k) for k in told.get("kernels", {}).values())
+                count = sum(len(names) for names in told.get("kernels", {}).values())
                 lines.append(f"  {'clean' if clean else 'FOUND':6} {problem:74} {count:3} launches   {verdict}")
                 print(lines[-1], flush=True)
-    report, kernels = facts.get("report", {}), facts.get("kernels", {})
     head = [f"compute-sanitizer on {report.get('device_name', 'no device')}, commit "
             f"{report.get('commit', os.environ.get('LADDER_COMMIT', 'unknown'))}, {datetime.date.today()}",
-            "kernels: " + "; ".join(f"phase {phase}: {', '.join(sorted(set(names)))}" for phase, names in kernels.items()), ""]
+            "kernels: " + "; ".join(f"phase {phase}: {', '.join(sorted(names))}" for phase, names in kernels.items()), ""]
     tail = ["", f"{found} of {len(TOOLS) * len(PROBLEMS)} runs found something" if found
             else f"all {len(TOOLS) * len(PROBLEMS)} runs clean"]
     pathlib.Path(options.out).write_text("\n".join(head + lines + tail) + "\n")
