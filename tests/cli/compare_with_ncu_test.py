@@ -69,7 +69,7 @@ class Verdicts(unittest.TestCase):
         line = self.verdict("shared requests that write", 1, 3, "decode_split_kernel<f16, 64, 1>")
         self.assertEqual(line["verdict"], "explained")
         self.assertIn("nvcc", line["explanation"])
-        self.assertEqual(self.verdict("shared requests that write", 1, 3, "decode_split_kernel<float, 64, 1>")["verdict"],
+        self.assertEqual(self.verdict("shared wavefronts of writes", 1, 3, "decode_split_kernel<float, 64, 1>")["verdict"],
                          "UNEXPLAINED")
 
     def test_what_was_not_measured_is_not_equal(self):
