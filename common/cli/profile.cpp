@@ -18,8 +18,8 @@ bool same_kind(const simt::LaunchRecord& a, const simt::LaunchRecord& b) {
 }
 
 void find_registers(LaunchProfile& profile, const simt::DeviceProfile* device) {
-    if (profile.launch.registers_per_thread) {
-        profile.registers = profile.launch.registers_per_thread;
+    if (const int registers = profile.launch.resources.registers_per_thread) {
+        profile.registers = registers;
         profile.registers_source = "the CUDA driver";
     } else if (device) {
         const RecordedRegisters& recorded = RecordedRegisters::instance();

@@ -42,9 +42,11 @@ void launch(const char* name, const cudaLaunchConfig_t& config, void (*kernel)(P
                            .grid = {config.gridDim.x, config.gridDim.y, config.gridDim.z},
                            .block = {config.blockDim.x, config.blockDim.y, config.blockDim.z},
                            .shared_bytes_per_block = config.dynamicSmemBytes,
-                           .registers_per_thread = registers_of(reinterpret_cast<const void*>(kernel)),
                            .counted = kCountsTraffic,
-                           .counters = last_launch_counters()});
+                           .counters = last_launch_counters(),
+                           .resources = resources_of(reinterpret_cast<const void*>(kernel),
+                                                     int(config.blockDim.x * config.blockDim.y * config.blockDim.z),
+                                                     config.dynamicSmemBytes)});
 }
 
 }  // namespace SIMT_MACHINE

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "common/simt/kernel_resources.h"
+
 namespace simt {
 
 /// Traffic between a kernel and one named tensor in global memory.
@@ -49,9 +51,9 @@ struct LaunchRecord {
     std::string instance = {};  ///< with its template arguments, "fa2_forward_kernel<f16, 64>"; empty if unknown
     std::array<unsigned, 3> grid{}, block{};
     std::size_t shared_bytes_per_block = 0;
-    int registers_per_thread = 0;  ///< 0 on the CPU machine, which has none
-    bool counted = false;          ///< false on the GPU, where `counters` stays empty
+    bool counted = false;  ///< false on the GPU, where `counters` stays empty
     Counters counters;
+    KernelResources resources = {};
 
     std::uint64_t blocks() const { return std::uint64_t{grid[0]} * grid[1] * grid[2]; }
 };

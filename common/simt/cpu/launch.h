@@ -36,11 +36,11 @@ inline void clear_last_error() {}
 /// The kernel's name with its template arguments, where the program exports it.
 inline std::string instance_of(KernelKey kernel) { return instance_from_symbol(exported_symbol(kernel)); }
 
-/// Only a compiler for GPUs knows: not this one, hence 0.
-inline int registers_of(KernelKey) { return 0; }
-
 /// What the last launch on this thread counted.
 Counters last_launch_counters();
+
+/// Only a compiler for GPUs knows: not this one.
+inline KernelResources resources_of(KernelKey, int, std::size_t) { return {}; }
 
 template <class... Parameters>
 cudaError_t cudaFuncSetAttribute(void (*kernel)(Parameters...), cudaFuncAttribute, int bytes) {

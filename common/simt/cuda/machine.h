@@ -132,6 +132,9 @@ inline Device current_device() { return cuda_device(); }
 inline constexpr bool kCountsTraffic = false;
 inline void name_next_launch(const char*) {}
 inline Counters last_launch_counters() { return {}; }
+inline KernelResources resources_of(const void* kernel, int threads_per_block, std::size_t dynamic_shared_bytes) {
+    return cuda_kernel_resources(kernel, threads_per_block, dynamic_shared_bytes);
+}
 
 /// The kernel's name with its template arguments; empty before CUDA 12.3, which first tells.
 inline std::string instance_of(const void* kernel) {
@@ -140,12 +143,6 @@ inline std::string instance_of(const void* kernel) {
     if (cudaFuncGetName(&symbol, kernel) != cudaSuccess) symbol = nullptr;
 #endif
     return instance_from_symbol(symbol);
-}
-
-/// Registers that a thread of the kernel takes; 0 if the driver does not say.
-inline int registers_of(const void* kernel) {
-    cudaFuncAttributes attributes{};
-    return cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess ? attributes.numRegs : 0;
 }
 
 /// A refused launch leaves its code behind for cudaGetLastError(); the next launch must not trip over it.
