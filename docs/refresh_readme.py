@@ -2,6 +2,8 @@
 
   python3 docs/refresh_readme.py            runs the built program and rewrites README.md
   python3 docs/refresh_readme.py --check    fails if README.md says anything but times that the program would not say
+
+What it says about speed comes from recorded results, see bench_readme.py; nothing, as long as there are none.
 """
 
 import pathlib
@@ -9,6 +11,8 @@ import re
 import subprocess
 import sys
 import textwrap
+
+import bench_readme
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = ROOT / "build/common/cli/ladder"
@@ -18,14 +22,19 @@ def output_of(*arguments):
     return subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, check=True).stdout
 
 
+def fenced(text):
+    return "```\n" + "\n".join(line.rstrip() for line in text.splitlines()) + "\n```"
+
+
 def pieces():
-    """Name of each marked place in README.md, and what belongs there."""
+    """Name of each marked place in README.md, and the Markdown that belongs there."""
     tour = output_of("run", "--device", "cpu")
     table = re.search(r"^The ladder\n\n(.*?)\n\n", tour, re.MULTILINE | re.DOTALL).group(1)
     rung = re.search(r"^Phase 3 .*?(?=\n\nPhase 4)", tour, re.MULTILINE | re.DOTALL).group(0)
     overflow = output_of("overflow", "--profile", "rtx5060ti").split("\n\nScheme B")[0]
     profile = re.search(r"^    fa2_forward_kernel.*", output_of("profile", "3"), re.MULTILINE | re.DOTALL).group(0)
-    return {"tour": table, "rung": rung, "overflow": overflow, "profile": textwrap.dedent(profile)}
+    return {"tour": fenced(table), "rung": fenced(rung), "overflow": fenced(overflow),
+            "profile": fenced(textwrap.dedent(profile)), "bench": bench_readme.section(ROOT)}
 
 
 def without_times(text):
@@ -39,7 +48,7 @@ def main(check):
     before = after = readme.read_text()
     for name, text in pieces().items():
         marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
-        block = "```\n" + "\n".join(line.rstrip() for line in text.splitlines()) + "\n```\n"
+        block = text + "\n" if text else ""
         after = marked.sub(lambda m: m.group(1) + block + m.group(2), after)
     if not check:
         readme.write_text(after)

@@ -18,6 +18,7 @@ void add_run(CLI::App& app, Action& action);
 void add_overflow(CLI::App& app, Action& action);
 void add_fuzz(CLI::App& app, Action& action);
 void add_profile(CLI::App& app, Action& action);
+void add_bench(CLI::App& app, Action& action);
 
 enum class DeviceChoice { automatic, cpu, cuda };
 

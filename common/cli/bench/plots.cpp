@@ -1,0 +1,302 @@
+#include "common/cli/bench/plots.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace ladder::cli::bench {
+namespace {
+
+// Halfway between black and white, so that it can be read on both.
+constexpr const char* kInk = "#808890";
+
+std::string colour_of(const std::string& name) {
+    static const std::map<std::string, std::string> colours = {{"safe_softmax", "#c2703d"},
+                                                               {"online_softmax", "#d18f3a"},
+                                                               {"block_softmax", "#b8963e"},
+                                                               {"online_attention", "#a8a23f"},
+                                                               {"standard_attention", "#c9586a"},
+                                                               {"q_blocked_attention", "#b565a7"},
+                                                               {"qv_blocked_attention", "#8f74c4"},
+                                                               {"fa1_forward", "#d9822b"},
+                                                               {"fa2_forward", "#3b8fd6"},
+                                                               {"causal_forward", "#2fa39a"},
+                                                               {"flash_decode", "#4f9d54"},
+                                                               {"torch", "#8a6fb8"},
+                                                               {"math", "#b0707a"},
+                                                               {"efficient", "#7f8f3a"},
+                                                               {"flash", "#8a6fb8"},
+                                                               {"cuDNN", "#3f9b7a"},
+                                                               {"fa2", "#3b8fd6"}};
+    const auto found = colours.find(name);
+    return found == colours.end() ? kInk : found->second;
+}
+
+/// The look that all figures share. gnuplot's SVG has no background unless one is asked for.
+std::string opening(int width, int height, const std::string& title) {
+    return fmt::format(R"(set encoding utf8
+set terminal svg size {0},{1} dynamic noenhanced font 'Helvetica,Arial,sans-serif,13' linewidth 1.4
+set border 3 linecolor rgb '{2}'
+set tics nomirror textcolor rgb '{2}'
+set grid linecolor rgb '#a0{3}' linewidth 0.5
+set key textcolor rgb '{2}' samplen 2
+set title textcolor rgb '{2}'
+set title "{4}"
+set xlabel textcolor rgb '{2}'
+set ylabel textcolor rgb '{2}'
+)",
+                       width, height, kInk, std::string(kInk).substr(1), title);
+}
+
+std::string place_of(const Report& report) {
+    return report.teaching_machine() ? "CPU machine (teaching, no measure of a GPU)" : report.environment.device_name;
+}
+
+/// "512", "8k"
+std::string short_length(std::int64_t length) {
+    return length >= 1024 && length % 1024 == 0 ? fmt::format("{}k", length / 1024) : std::to_string(length);
+}
+
+struct Point {
+    double x, y, low, high;
+};
+
+/// A curve: points in the order of x.
+struct Series {
+    std::string name;
+    bool peer;
+    std::vector<Point> points;
+};
+
+/// Of every contestant its rate against `x_of`, over the cases that `wanted` picks.
+std::vector<Series> curves(const Report& report, const std::function<bool(const Case&)>& wanted,
+                           const std::function<double(const Problem&)>& x_of) {
+    std::vector<Series> all;
+    for (const CaseResult& result : report.cases) {
+        if (!wanted(result.what)) continue;
+        for (const Measurement& m : result.measurements) {
+            if (!m.available() || m.role == Role::step) continue;
+            auto series = std::ranges::find(all, m.name, &Series::name);
+            if (series == all.end()) series = all.insert(all.end(), {m.name, m.role == Role::peer, {}});
+            const double x = x_of(result.what.problem), y = m.rate(result.unit());
+            // Several phases measure the same peer on the same problem; the first will do.
+            if (std::ranges::any_of(series->points, [x](const Point& p) { return p.x == x; })) continue;
+            const double median = m.milliseconds.median;
+            series->points.push_back(
+                {x, y, y * median / m.milliseconds.upper_quartile, y * median / m.milliseconds.lower_quartile});
+        }
+    }
+    for (Series& series : all) std::ranges::sort(series.points, {}, &Point::x);
+    return all;
+}
+
+/// A horizontal line at a ceiling; empty if it was not measured.
+std::string ceiling_line(const Report& report, const std::string& name, const std::string& title) {
+    const Ceiling* ceiling = report.find_ceiling(name);
+    if (!ceiling) return "";
+    return fmt::format(", {:.6g} with lines dashtype 2 linecolor rgb '{}' title '{}'", ceiling->rate(), kInk, title);
+}
+
+/// Draws curves over lengths: ours in full lines, peers dashed, the middle half of the samples as bars.
+std::string curve_panel(const std::vector<Series>& all, const std::string& ceiling) {
+    std::set<std::int64_t> lengths;
+    std::string data, tics;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        data += fmt::format("$series{} << END\n", i);
+        for (const Point& p : all[i].points) {
+            data += fmt::format("{:.0f} {:.6g} {:.6g} {:.6g}\n", p.x, p.y, p.low, p.high);
+            lengths.insert(std::int64_t(p.x));
+        }
+        data += "END\n";
+    }
+    for (const std::int64_t length : lengths)
+        tics += fmt::format("{}'{}' {}", tics.empty() ? "" : ", ", short_length(length), length);
+    // A little wider than the points: a tick at the very end of a logarithmic axis may be lost to rounding.
+    std::string script =
+        data + fmt::format("set logscale x 2\nset xrange [{:.6g}:{:.6g}]\nset xtics ({})\nset yrange [0:*]\nplot ",
+                           double(*lengths.begin()) / 1.1, double(*lengths.rbegin()) * 1.1, tics);
+    for (std::size_t i = 0; i < all.size(); ++i)
+        script += fmt::format(
+            "{0}$series{1} using 1:2:3:4 with yerrorlines linecolor rgb '{2}' dashtype {3} pointtype {4} pointsize 0.6 "
+            "linewidth {5} title '{6}'",
+            i ? ", " : "", i, colour_of(all[i].name), all[i].peer ? 3 : 1, all[i].peer ? 6 : 7, all[i].peer ? 1.1 : 1.8,
+            all[i].name);
+    return script + ceiling + "\n";
+}
+
+struct LadderRung {
+    const CaseResult* result;
+    const Measurement* rung;
+};
+
+std::vector<LadderRung> ladder_rungs(const Report& report) {
+    std::vector<LadderRung> rungs;
+    for (const CaseResult& result : report.cases) {
+        if (!result.what.sweeps.contains(Sweep::ladder)) continue;
+        for (const Measurement& m : result.measurements)
+            if (m.role == Role::rung && m.available()) rungs.push_back({&result, &m});
+    }
+    std::ranges::stable_sort(rungs, {}, [](const LadderRung& r) { return r.result->what.phase; });
+    return rungs;
+}
+
+std::string short_figure(double value) {
+    return value < 1000 ? fmt::format("{:.3g}", value) : fmt::format("{:.0f}", value);
+}
+
+/// Where above a bar two lines of text find room between the lines of the peers, in percent of the ceiling.
+double free_height(double bar, std::vector<double> lines) {
+    constexpr double kTextHeight = 14;
+    std::ranges::sort(lines);
+    double height = bar;
+    for (const double line : lines)
+        if (line > height - 1 && line < height + kTextHeight) height = line;
+    return height;
+}
+
+Plot ladder_chart(const Report& report) {
+    Plot plot{.file = "ladder.svg"};
+    std::vector<LadderRung> rungs = ladder_rungs(report);
+    std::erase_if(rungs, [&](const LadderRung& r) { return report.share_of_ceiling(*r.result, *r.rung) <= 0; });
+    if (rungs.empty()) {
+        plot.not_drawn = "no rung was measured beside its ceiling";
+        return plot;
+    }
+    std::string bars, labels, tics;
+    std::map<std::string, std::string> peers;  // name to data
+    for (std::size_t i = 0; i < rungs.size(); ++i) {
+        const auto& [result, rung] = rungs[i];
+        const double share = 100 * report.share_of_ceiling(*result, *rung);
+        bars += fmt::format("{} {:.6g} 0x{}\n", i, share, colour_of(rung->name).substr(1));
+        tics += fmt::format("{}'{}' {}", i ? ", " : "", rung->name, i);
+        std::vector<double> beside;
+        for (const Measurement& m : result->measurements) {
+            if (m.role != Role::peer || !m.available()) continue;
+            beside.push_back(100 * report.share_of_ceiling(*result, m));
+            peers[m.name] += fmt::format("{:.2f} {:.6g}\n", double(i) - 0.42, beside.back());
+        }
+        labels += fmt::format("set label \"{}\\n{}\" at {},{:.6g} center offset 0,1.6 textcolor rgb '{}' font ',11'\n",
+                              short_figure(rung->rate(result->unit())), name_of(result->unit()), i,
+                              free_height(share, beside), kInk);
+    }
+    plot.script = opening(1000, 520, "The ladder on " + place_of(report)) + labels + "$bars << END\n" + bars + "END\n";
+    for (const auto& [name, data] : peers) plot.script += fmt::format("$peer_{} << END\n{}END\n", name, data);
+    plot.script += fmt::format(
+        "set ylabel \"percent of the ceiling: copy (softmax),\\nstream of reads (one query), GEMM (the rest)\"\n"
+        "set xtics rotate by 30 right ({})\nset xrange [-0.6:{}]\nset yrange [0:*]\nset offsets 0,0,graph 0.12,0\n"
+        "set key outside right top\n"
+        "plot $bars using 1:2:(0.7):3 with boxes fillstyle solid 0.75 linecolor rgb variable notitle",
+        tics, double(rungs.size()) - 0.4);
+    for (const auto& [name, data] : peers)
+        plot.script += fmt::format(
+            ", $peer_{0} using 1:2:(0.84):(0) with vectors nohead linewidth 2.4 linecolor rgb '{1}' title '{0}'", name,
+            colour_of(name));
+    plot.script += "\n";
+    return plot;
+}
+
+Plot throughput_plot(const Report& report) {
+    Plot plot{.file = "throughput.svg"};
+    // Several head dims may have been swept; the smallest is the one that all phases share.
+    std::optional<std::int64_t> head_dim;
+    for (const CaseResult& c : report.cases)
+        if (c.what.sweeps.contains(Sweep::length))
+            head_dim = std::min(head_dim.value_or(c.what.problem.head_dim), c.what.problem.head_dim);
+    const auto x_of = [](const Problem& p) { return double(p.keys); };
+    const auto panel = [&](bool causal) {
+        return curves(
+            report,
+            [&](const Case& c) {
+                return c.sweeps.contains(Sweep::length) && c.problem.head_dim == head_dim &&
+                       (c.problem.mask != Mask::none) == causal;
+            },
+            x_of);
+    };
+    const std::vector<Series> plain = panel(false), causal = panel(true);
+    if (plain.empty() && causal.empty()) {
+        plot.not_drawn = "no case of the sweep over lengths was measured";
+        return plot;
+    }
+    const std::string ceiling = ceiling_line(report, "gemm_f32", "GEMM, float32");
+    plot.script = opening(1100, 460, "") +
+                  fmt::format(
+                      "set multiplot layout 1,{} title \"float32, D = {}, batch * N constant, on {}\" textcolor "
+                      "rgb '{}'\nset xlabel 'N'\nset ylabel 'TFLOP/s'\nset key below\n",
+                      plain.empty() || causal.empty() ? 1 : 2, *head_dim, place_of(report), kInk);
+    if (!plain.empty()) plot.script += "set title 'no mask'\n" + curve_panel(plain, ceiling);
+    if (!causal.empty()) plot.script += "set title 'causal, useful operations'\n" + curve_panel(causal, ceiling);
+    plot.script += "unset multiplot\n";
+    return plot;
+}
+
+Plot decode_plot(const Report& report) {
+    Plot plot{.file = "decode.svg"};
+    const std::vector<Series> all = curves(
+        report, [](const Case& c) { return c.sweeps.contains(Sweep::kv_length); },
+        [](const Problem& p) { return double(p.keys); });
+    if (all.empty()) {
+        plot.not_drawn = "no case of the sweep over the length of the cache was measured";
+        return plot;
+    }
+    const auto one = std::ranges::find_if(report.cases,
+                                          [](const CaseResult& c) { return c.what.sweeps.contains(Sweep::kv_length); });
+    const Problem& p = one->what.problem;
+    plot.script =
+        opening(800, 460,
+                fmt::format("Decoding one token: {}, B {}, {} query heads on {}, D {}, on {}", short_name(p.dtype),
+                            p.batch, p.query_heads, p.kv_heads, p.head_dim, place_of(report))) +
+        "set xlabel 'keys in the cache'\nset ylabel 'GB/s of keys and values'\nset key below\n" +
+        curve_panel(all, ceiling_line(report, "read", "stream of reads"));
+    return plot;
+}
+
+Plot roofline_plot(const Report& report) {
+    Plot plot{.file = "roofline.svg"};
+    const std::vector<LadderRung> rungs = ladder_rungs(report);
+    const Ceiling* read = report.find_ceiling("read");
+    const Ceiling* f32 = report.find_ceiling("gemm_f32");
+    if (rungs.empty() || !read || !f32) {
+        plot.not_drawn = "it needs a rung, the stream of reads and the GEMM";
+        return plot;
+    }
+    plot.script = opening(900, 520, "Roofline on " + place_of(report)) +
+                  "set logscale xy\nset key outside right top\nset samples 400\n"
+                  "set xlabel 'operations for each byte asked of global memory (the L2 cache serves a part)'\n"
+                  "set ylabel 'TFLOP/s'\nset format y '%g'\nset format x '%g'\nroof(x, peak, gb_s) = x * gb_s / 1000 < "
+                  "peak ? x * gb_s / 1000 : peak\n";
+    double least = 1, most = 10;
+    std::string data, curves;
+    for (std::size_t i = 0; i < rungs.size(); ++i) {
+        const Measurement& m = *rungs[i].rung;
+        if (m.moved_bytes <= 0) continue;
+        const double intensity = m.flops / m.moved_bytes;
+        least = std::min(least, intensity);
+        most = std::max(most, intensity);
+        data += fmt::format("$rung{} << END\n{:.6g} {:.6g}\nEND\n", i, intensity, m.rate(Unit::tflops));
+        curves +=
+            fmt::format(", $rung{} using 1:2 with points pointtype {} pointsize 1.1 linecolor rgb '{}' title '{}'", i,
+                        4 + i % 10, colour_of(m.name), m.name);
+    }
+    plot.script += data + fmt::format("set xrange [{:.6g}:{:.6g}]\n", least / 3, most * 30);
+    plot.script += fmt::format("plot roof(x, {:.6g}, {:.6g}) with lines linecolor rgb '{}' title 'GEMM, float32'",
+                               f32->rate(), read->rate(), kInk);
+    if (const Ceiling* bf16 = report.find_ceiling("gemm_bf16"); bf16 && bf16->rate() > f32->rate())
+        plot.script +=
+            fmt::format(", roof(x, {:.6g}, {:.6g}) with lines dashtype 2 linecolor rgb '{}' title 'GEMM, bfloat16'",
+                        bf16->rate(), read->rate(), kInk);
+    plot.script += curves + "\n";
+    return plot;
+}
+
+}  // namespace
+
+std::vector<Plot> plots_of(const Report& report) {
+    return {ladder_chart(report), throughput_plot(report), decode_plot(report), roofline_plot(report)};
+}
+
+}  // namespace ladder::cli::bench

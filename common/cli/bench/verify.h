@@ -1,0 +1,67 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <string>
+#include <vector>
+
+#include "common/cli/bench/problem.h"
+
+namespace ladder::cli::bench {
+
+using Tensors = std::vector<torch::Tensor>;
+
+/// Random inputs of a problem, standard normal: {q, k, v}, or {x} for a softmax. The same seed gives the same numbers
+/// on the same kind of device.
+Tensors make_inputs(const Problem& problem, torch::Device device, std::uint64_t seed);
+
+struct Verdict {
+    bool right = false;
+    double max_abs_error = 0;
+    double bound = 0;
+    std::string text = {};
+};
+
+/// What a problem's result has to be, by the float64 oracle and the harness's one rule.
+///
+/// Of a problem with more than `largest_whole` multiply-adds in one of its products (elements of a softmax), too many
+/// to be worked out in float64 as a whole, some windows are: the first rows, rows in the middle and the last ones, of
+/// the first head, one in the middle and the last one. The rest must be finite.
+class Expected {
+  public:
+    static constexpr double kLargestWhole = 1 << 28;
+    static constexpr std::int64_t kWindowRows = 64;
+
+    Expected(const Problem& problem, const Tensors& inputs, double largest_whole = kLargestWhole);
+
+    /// Holds `outputs` against it: the result and, where there is a second tensor, the log-sum-exp.
+    Verdict judge(const Tensors& outputs) const;
+
+    /// What is checked against what, in a sentence.
+    std::string description() const { return description_; }
+
+  private:
+    /// A block of heads and rows. Softmax has rows only.
+    struct Window {
+        std::int64_t batch, batches, head, heads, row, rows;
+    };
+    struct Part {
+        Window window = {};
+        torch::Tensor out = {}, lse = {};            ///< by the oracle
+        torch::Tensor fair_out = {}, fair_lse = {};  ///< by plain torch in the problem's dtype
+        double magnitude = 0, lse_magnitude = 0;
+    };
+
+    std::vector<Window> windows() const;
+    Part work_out(const Window& window, const Tensors& inputs) const;
+
+    Problem problem_;
+    bool whole_;
+    std::vector<Part> parts_;
+    std::string description_;
+};
+
+/// What merging partial results has to give: float64 again, all of it.
+Verdict judge_merge(const Tensors& parts, const Tensors& outputs);
+
+}  // namespace ladder::cli::bench

@@ -1,0 +1,49 @@
+"""What README.md says about speed: made from docs/results/<gpu>/bench.json, which ./ladder bench --json has written."""
+
+import json
+import pathlib
+
+PEERS = {"efficient": "memory-efficient", "torch": "torch::softmax", "fa2": "phase 3 without a mask"}
+CEILINGS = {"gemm_f32": "GEMM", "gemm_bf16": "bf16 GEMM", "copy": "copy", "read": "read stream"}
+
+
+def figure(value):
+    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+
+
+def row(case, measurement):
+    rate = f"{figure(measurement['rate'])} {case['unit']}"
+    if not measurement["right"]:
+        rate += ", **wrong**"
+    share = measurement.get("share_of_ceiling")
+    ceiling = f"{100 * share:.{0 if share >= 0.1 else 1}f} % of {CEILINGS[case['ceiling']]}" if share else "–"
+    ratios = measurement["ratios"].items()
+    beside = ", ".join(f"{PEERS.get(name, name)} {figure(times)}×" for name, times in ratios) or "–"
+    return f"| {case['phase']} | {measurement['name']} | {case['problem']['text']} | {rate} | {ceiling} | {beside} |"
+
+
+def table(report):
+    """Markdown for one report: where it was measured, and the headline cases, phase by phase."""
+    e = report["environment"]
+    versions = [f"{name} {e[key]}" for name, key in
+                (("driver", "driver"), ("CUDA", "cuda"), ("PyTorch", "torch"), ("cuDNN", "cudnn")) if e[key]]
+    machine = f"the CPU machine as {e['device_name']} (a teaching machine)" if report["teaching_machine"] else f"one {e['device_name']}"
+    lines = [f"On {machine}: {', '.join(versions)}; commit `{e['commit']}`, {e['date'][:10]}.", "",
+             "| phase | kernel | work | speed | share of the ceiling | our rate, in that of |",
+             "|---|---|---|---|---|---|"]
+    for case in sorted(report["cases"], key=lambda c: c["phase"]):
+        if "headline" not in case["sweeps"]:
+            continue
+        lines += [row(case, m) for m in case["measurements"] if m["role"] == "rung" and "not_available" not in m]
+    return "\n".join(lines)
+
+
+def section(root):
+    """Markdown for all reports under root/docs/results, with the ladder chart where there is one; empty without any."""
+    parts = []
+    for file in sorted(pathlib.Path(root).glob("docs/results/*/bench.json")):
+        parts.append(table(json.loads(file.read_text())))
+        chart = file.parent / "ladder.svg"
+        if chart.exists():
+            parts.append(f"![The ladder, each rung beside PyTorch's]({chart.relative_to(root)})")
+    return "\n\n".join(parts)
