@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/attention/columns_in_turn.cuh"
 #include "common/attention/online_softmax.cuh"
 #include "common/attention/warp_reduce.cuh"
 #include "common/simt/simt.h"
@@ -64,7 +65,8 @@ __device__ void copy_rows(const simt::SharedMatrix<T>& to, const simt::GlobalTen
     }
 }
 
-/// S_i = scale Q_i K^T, for the first `rows` rows.
+/// S_i = scale Q_i K^T, for the first `rows` rows. Dot products over many columns are added up in parts: every addition
+/// rounds to a digit of the sum so far, and short sums lose less than one long one.
 ///
 /// Each lane starts at a column of its own and goes round. Lanes read different rows of K, which lie D elements apart:
 /// at the same column they would all meet in one bank for D = 64 or 128. Padding the rows would cure that too, but here
@@ -78,17 +80,25 @@ __device__ void multiply_scores(const simt::SharedMatrix<T>& S_i, const simt::Sh
         const Patch patch(patches, number);
         float s[kPatch][kPatch] = {};
         int d = int(threadIdx.x) % 32 % head_dim;
-        for (int step = 0; step < head_dim; ++step) {
-            float q[kPatch], k[kPatch];
+        for (int done = 0; done < head_dim; done += kColumnsInTurn) {
+            const int left = head_dim - done, columns = left < kColumnsInTurn ? left : kColumnsInTurn;
+            float part[kPatch][kPatch] = {};
+            for (int step = 0; step < columns; ++step) {
+                float q[kPatch], k[kPatch];
 #pragma unroll
-            for (int i = 0; i < kPatch; ++i) q[i] = float(Q_i(inside(patch.row(i), rows), d));
+                for (int i = 0; i < kPatch; ++i) q[i] = float(Q_i(inside(patch.row(i), rows), d));
 #pragma unroll
-            for (int j = 0; j < kPatch; ++j) k[j] = float(K(inside(patch.column(j), key_length), d));
+                for (int j = 0; j < kPatch; ++j) k[j] = float(K(inside(patch.column(j), key_length), d));
+#pragma unroll
+                for (int i = 0; i < kPatch; ++i)
+#pragma unroll
+                    for (int j = 0; j < kPatch; ++j) part[i][j] += q[i] * k[j];
+                d = d + 1 == head_dim ? 0 : d + 1;
+            }
 #pragma unroll
             for (int i = 0; i < kPatch; ++i)
 #pragma unroll
-                for (int j = 0; j < kPatch; ++j) s[i][j] += q[i] * k[j];
-            d = d + 1 == head_dim ? 0 : d + 1;
+                for (int j = 0; j < kPatch; ++j) s[i][j] += part[i][j];
         }
 #pragma unroll
         for (int i = 0; i < kPatch; ++i)

@@ -56,7 +56,11 @@ struct ResultPatch {
     __device__ static int column(int j) { return int(threadIdx.x) % kPatchSide + kPatchSide * j; }
 
     /// sum += A B. The 16 numbers read from shared memory at each step serve 64 multiplications.
+    ///
+    /// Added up by itself first, then added to `sum`: every addition rounds to a digit of the sum so far, and many
+    /// short sums lose less than one long one.
     __device__ __forceinline__ void add_product(const LeftTile& A, const RightTile& B) {
+        float part[kPatchSide][kPatchSide] = {};
 #pragma unroll 4
         for (int k = 0; k < kDepthTile; ++k) {
             float a[kPatchSide], b[kPatchSide];
@@ -67,8 +71,12 @@ struct ResultPatch {
 #pragma unroll
             for (int i = 0; i < kPatchSide; ++i)
 #pragma unroll
-                for (int j = 0; j < kPatchSide; ++j) sum[i][j] += a[i] * b[j];
+                for (int j = 0; j < kPatchSide; ++j) part[i][j] += a[i] * b[j];
         }
+#pragma unroll
+        for (int i = 0; i < kPatchSide; ++i)
+#pragma unroll
+            for (int j = 0; j < kPatchSide; ++j) sum[i][j] += part[i][j];
     }
 };
 

@@ -112,20 +112,28 @@ __device__ __forceinline__ void compute_scores(float (&m_tile)[kFa1Rows], const 
 
     for (int first = 0; first < columns; first += 8 * kFa1Columns) {
         float s[kFa1Rows][kFa1Columns] = {};
+#pragma unroll 1
+        for (int first_d = 0; first_d < D; first_d += kColumnsInTurn) {
+            float part[kFa1Rows][kFa1Columns] = {};
 #pragma unroll 2
-        for (int d = 0; d < D; d += width) {
-            Vector q[kFa1Rows];
+            for (int d = first_d; d < first_d + kColumnsInTurn; d += width) {
+                Vector q[kFa1Rows];
 #pragma unroll
-            for (int i = 0; i < kFa1Rows; ++i) q[i] = Q_i.template vec<Vector>(own.row(i), d);
+                for (int i = 0; i < kFa1Rows; ++i) q[i] = Q_i.template vec<Vector>(own.row(i), d);
 #pragma unroll
-            for (int j = 0; j < kFa1Columns; ++j) {
-                if (first + 8 * j >= columns) continue;
-                const Vector k = K_j.template vec<Vector>(first + own.lane + 8 * j, d);
+                for (int j = 0; j < kFa1Columns; ++j) {
+                    if (first + 8 * j >= columns) continue;
+                    const Vector k = K_j.template vec<Vector>(first + own.lane + 8 * j, d);
 #pragma unroll
-                for (int i = 0; i < kFa1Rows; ++i)
+                    for (int i = 0; i < kFa1Rows; ++i)
 #pragma unroll
-                    for (int e = 0; e < width; ++e) s[i][j] += float(q[i].element[e]) * float(k.element[e]);
+                        for (int e = 0; e < width; ++e) part[i][j] += float(q[i].element[e]) * float(k.element[e]);
+                }
             }
+#pragma unroll
+            for (int i = 0; i < kFa1Rows; ++i)
+#pragma unroll
+                for (int j = 0; j < kFa1Columns; ++j) s[i][j] += part[i][j];
         }
 #pragma unroll
         for (int j = 0; j < kFa1Columns; ++j) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/attention/columns_in_turn.cuh"
 #include "common/attention/warp_reduce.cuh"
 #include "common/simt/simt.h"
 
@@ -54,19 +55,27 @@ __device__ __forceinline__ void multiply_transposed(float (&S)[Owner::rows][B_c 
 #pragma unroll
         for (int j = 0; j < B_c / 8; ++j) S[i][j] = 0.0f;
 
+#pragma unroll 1
+    for (int first = 0; first < D; first += kColumnsInTurn) {
+        float part[Owner::rows][B_c / 8] = {};
 #pragma unroll 4
-    for (int d = 0; d < D; d += width) {
-        Vector q[Owner::rows];
+        for (int d = first; d < first + kColumnsInTurn; d += width) {
+            Vector q[Owner::rows];
 #pragma unroll
-        for (int i = 0; i < Owner::rows; ++i) q[i] = Q.template vec<Vector>(owner.row(i), d);
+            for (int i = 0; i < Owner::rows; ++i) q[i] = Q.template vec<Vector>(owner.row(i), d);
 #pragma unroll
-        for (int j = 0; j < B_c / 8; ++j) {
-            const Vector k = K.template vec<Vector>(owner.lane + 8 * j, d);
+            for (int j = 0; j < B_c / 8; ++j) {
+                const Vector k = K.template vec<Vector>(owner.lane + 8 * j, d);
 #pragma unroll
-            for (int i = 0; i < Owner::rows; ++i)
+                for (int i = 0; i < Owner::rows; ++i)
 #pragma unroll
-                for (int e = 0; e < width; ++e) S[i][j] += float(q[i].element[e]) * float(k.element[e]);
+                    for (int e = 0; e < width; ++e) part[i][j] += float(q[i].element[e]) * float(k.element[e]);
+            }
         }
+#pragma unroll
+        for (int i = 0; i < Owner::rows; ++i)
+#pragma unroll
+            for (int j = 0; j < B_c / 8; ++j) S[i][j] += part[i][j];
     }
 }
 

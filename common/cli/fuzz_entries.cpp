@@ -59,7 +59,6 @@ Entry blocked_entry(const char* name, BlockedFunction function) {
 Entry standard_attention_entry() {
     Entry entry = attention_entry(1, "standard_attention", "phase1_naive/naive", standard_attention);
     entry.rounds_scores = true;
-    entry.adds_keys_in_turn = true;
     entry.longest_key = kLongestSum;
     return entry;
 }

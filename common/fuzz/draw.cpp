@@ -57,8 +57,8 @@ bool solves_for_scale(Family family) {
            family != Family::tiny;
 }
 
-constexpr double kWidestScores = 8.0;      // standard deviation, of normal q and k
-constexpr double kSmallestDivisor = 0.05;  // scale of a family that divides by it
+constexpr double kWidestScores = 8.0;        // standard deviation, of normal q and k
+constexpr double kSmallestDivisor = 0.0625;  // scale of a family that divides by it
 
 bool is_decidable_scale(const AttentionCase& c, double scale) {
     if (std::abs(scale) * std::sqrt(double(c.head_dim)) > kWidestScores) return false;
@@ -78,9 +78,24 @@ bool weights_stay_above_zero(const AttentionCase& c) {
            ((ordinary && c.head_dim >= 16) || c.family == Family::tiny || c.family == Family::equal_scores);
 }
 
+bool rounds_to_16_bits(const Entry& entry, const AttentionCase& c) {
+    return entry.rounds_scores && c.dtype != torch::kFloat32;
+}
+
 bool has_enough_rows(const Entry& entry, const AttentionCase& c) {
     constexpr std::int64_t kRows = 64;
-    return !entry.rounds_scores || c.dtype == torch::kFloat32 || c.batch * c.query_heads * c.query_length >= kRows;
+    return !rounds_to_16_bits(entry, c) || c.batch * c.query_heads * c.query_length >= kRows;
+}
+
+double scale_of(const AttentionCase& c) { return c.options.scale.value_or(1.0 / std::sqrt(double(c.head_dim))); }
+
+/// The power of two next to x, on the side of 0; 0 stays.
+double power_of_two_below(double x) {
+    return x == 0.0 ? x : std::copysign(std::exp2(std::floor(std::log2(std::abs(x)))), x);
+}
+
+bool roundings_differ(const Entry& entry, const AttentionCase& c) {
+    return rounds_to_16_bits(entry, c) && power_of_two_below(scale_of(c)) != scale_of(c);
 }
 
 bool equal_terms_add_up(const Entry& entry, const AttentionCase& c) {
@@ -167,6 +182,7 @@ Problem draw_for(Random& random, const Entry& entry) {
         c.layout = random.pick({Layout::bshd, Layout::padded_rows, Layout::sliced_offset, Layout::expanded_heads});
     c.options.mask = random.pick(entry.masks);
     if (entry.form != Form::softmax && random.one_in(4)) c.options.scale = draw_scale(random, c);
+    if (roundings_differ(entry, c)) c.options.scale = power_of_two_below(scale_of(c));
     c.seed = std::uint64_t(random.below(1'000'000));
 
     if (entry.form == Form::blocked && !random.one_in(4)) p.block_rows = draw_length(random, 200);
@@ -192,7 +208,8 @@ bool is_decidable(const Entry& entry, const Problem& p) {
     const AttentionCase& c = p.attention;
     if (c.options.scale && !is_decidable_scale(c, *c.options.scale)) return false;
     if (p.non_finite && p.non_finite->argument == NonFinite::Argument::v && !weights_stay_above_zero(c)) return false;
-    return has_enough_rows(entry, c) && !equal_terms_add_up(entry, c) && !rounding_of_splits_shows(entry, p);
+    return has_enough_rows(entry, c) && !roundings_differ(entry, c) && !equal_terms_add_up(entry, c) &&
+           !rounding_of_splits_shows(entry, p);
 }
 
 Draw draw_problem(std::span<const Entry> entries, std::uint64_t seed, std::uint64_t number) {

@@ -22,7 +22,9 @@ struct Draw {
 ///     not in float64, where the oracle lives, has two right answers.
 ///   - An entry that rounds its scores to 16 bits gets at least 64 rows. Its error is then of the size of the yardstick
 ///     that it is held against, plain torch in that dtype; of a few rows, one or the other may happen to come out
-///     exact.
+///     exact. And its scale is a power of two: plain torch rounds before and after it scales, the entry once, and only
+///     then are these the same roundings. Otherwise it is chance whose largest error is larger, above all where one
+///     score outweighs the rest.
 ///   - An entry that adds up a row's terms one after another gets at most 64 keys of the family index_ramp in float32.
 ///     Its scores take few values, so most terms are equal and round the same way each time: errors add up in a line.
 ///   - Scores near -1000 in float32 come to an entry that merges splits as one split. Splits are merged by their

@@ -72,6 +72,10 @@ class Verdicts(unittest.TestCase):
         self.assertEqual(self.verdict("shared wavefronts of writes", 1, 3, "decode_split_kernel<float, 64, 1>")["verdict"],
                          "UNEXPLAINED")
 
+    def test_an_explanation_covers_no_more_than_it_can_make(self):
+        ragged = lambda ours: self.verdict("global requests read", ours, 1264, "block_softmax_kernel<float, 4>")["verdict"]
+        self.assertEqual([ragged(1252), ragged(1200)], ["explained", "UNEXPLAINED"])
+
     def test_what_was_not_measured_is_not_equal(self):
         self.assertEqual(self.verdict("global sectors read", 4096, None)["verdict"], "not measured")
 

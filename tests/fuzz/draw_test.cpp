@@ -46,7 +46,7 @@ TEST(FuzzDraw, ProblemIOfSeedSIsTheSameEverywhere) {
     std::uint64_t hash = 0xcbf29ce484222325;
     for (std::uint64_t number = 0; number < 2000; ++number)
         hash = hash_of(line_of(draw_problem(entries, 7, number)), hash);
-    EXPECT_EQ(hash, 13482151013396047043u);
+    EXPECT_EQ(hash, 2604002293363610299u);
 }
 
 TEST(FuzzDraw, OrderDoesNotMatter) {
@@ -119,6 +119,15 @@ TEST(FuzzDraw, KnowsWhatTheReferenceCannotDecide) {
     few_rows.attention.query_length = 63;
     EXPECT_FALSE(is_decidable(blocked, few_rows));
     EXPECT_TRUE(is_decidable(attention, few_rows));
+
+    Problem odd_scale = p;
+    odd_scale.attention.head_dim = 60;  // 1 / sqrt(60) is no power of two
+    EXPECT_TRUE(is_decidable(blocked, odd_scale));
+    odd_scale.attention.dtype = torch::kFloat16;
+    EXPECT_FALSE(is_decidable(blocked, odd_scale));
+    EXPECT_TRUE(is_decidable(attention, odd_scale));
+    odd_scale.attention.options.scale = -0.125;
+    EXPECT_TRUE(is_decidable(blocked, odd_scale));
 
     Problem equal_terms = p;
     equal_terms.attention.family = reference::Family::index_ramp;
