@@ -10,12 +10,27 @@ namespace ladder {
 ///   q     [B, Hq, Sq, D]    float32, float16 or bfloat16; D <= 256; last dimension contiguous
 ///   k, v  [B, Hkv, Sk, D]   Hq a multiple of Hkv
 ///
-/// Runs on the device that holds the tensors. Throws std::invalid_argument on bad input, before anything is launched.
+/// Runs on the device that holds the tensors, with the kernel of fa2_tiled.cuh where that can run and fills the device
+/// with blocks, and with that of fa2.cuh otherwise. Throws std::invalid_argument on bad input, before anything is
+/// launched.
 AttentionResult fa2_forward(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                             const AttentionOptions& options = {});
 
-/// What fa2_forward moves between its kernel and global memory for such a problem.
+/// The same with the kernel of fa2.cuh, always.
+AttentionResult fa2_plain_forward(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                                  const AttentionOptions& options = {});
+
+/// The same with the kernel of fa2_tiled.cuh, always: float32, D <= 128. Throws std::invalid_argument for anything
+/// else, and for a device with too little shared memory; std::runtime_error for one below compute capability 8.0.
+AttentionResult fa2_tiled_forward(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                                  const AttentionOptions& options = {});
+
+/// What each of them moves between its kernel and global memory for such a problem.
 GlobalBytes fa2_forward_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                               const AttentionOptions& options = {});
+GlobalBytes fa2_plain_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                            const AttentionOptions& options = {});
+GlobalBytes fa2_tiled_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                            const AttentionOptions& options = {});
 
 }  // namespace ladder

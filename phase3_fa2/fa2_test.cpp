@@ -5,6 +5,9 @@
 #include "common/attention/allocate.h"
 #include "common/reference/entry_checks.h"
 #include "common/reference/test_device.h"
+#include "common/reference/wide_cases.h"
+#include "common/simt/device.h"
+#include "common/simt/launch_log.h"
 
 namespace ladder {
 namespace {
@@ -38,6 +41,67 @@ TEST(Fa2, IgnoresKeyOrder) { EXPECT_TRUE(ignores_key_order(fa2_forward)); }
 
 TEST(Fa2, MovesWhatTheFormulaSays) {
     EXPECT_TRUE(moves_what_the_formula_says(fa2_forward, fa2_forward_bytes, standard_cases()));
+}
+
+// ---- The next step: fa2_tiled.cuh ---------------------------------------------------------------------------------
+
+const AttentionEntry tiled = on_wide_device([](const auto& q, const auto& k, const auto& v, const auto& options) {
+    return fa2_tiled_forward(q, k, v, options);
+});
+
+class Fa2TiledStandard : public ::testing::TestWithParam<AttentionCase> {};
+
+TEST_P(Fa2TiledStandard, MatchesReference) { EXPECT_TRUE(matches_reference(tiled, GetParam(), test_device())); }
+
+INSTANTIATE_TEST_SUITE_P(Cases, Fa2TiledStandard, ::testing::ValuesIn(wide_cases(standard_cases())), ByName{});
+
+TEST(Fa2Tiled, RepeatsBitwise) { EXPECT_TRUE(repeats_bitwise(tiled, wide_cases(standard_cases()))); }
+
+TEST(Fa2Tiled, IgnoresBatchNeighbours) { EXPECT_TRUE(ignores_batch_neighbours(tiled)); }
+
+TEST(Fa2Tiled, AgreesOnNonFiniteInput) { EXPECT_TRUE(agrees_on_non_finite_input(tiled)); }
+
+TEST(Fa2Tiled, RowOfNegativeInfinitiesIsNaN) { EXPECT_TRUE(row_of_negative_infinities_is_nan(tiled)); }
+
+TEST(Fa2Tiled, MovesWhatTheFormulaSays) {
+    EXPECT_TRUE(moves_what_the_formula_says(tiled, fa2_tiled_bytes, wide_cases(standard_cases())));
+}
+
+TEST(Fa2Tiled, RefusesWhatItCannotTake) {
+    EXPECT_TRUE(refuses_bad_input(tiled));
+    const auto message = [](const torch::Tensor& q) {
+        try {
+            tiled(q, q, q, {});
+        } catch (const std::invalid_argument& error) {
+            return std::string(error.what());
+        }
+        return std::string("nothing was thrown");
+    };
+    EXPECT_EQ(message(torch::ones({1, 1, 2, 64}).to(torch::kFloat16).to(test_device())),
+              "fa2_tiled_forward: q is Half; accepts float32");
+    EXPECT_EQ(message(torch::ones({1, 1, 2, 129}).to(test_device())),
+              "fa2_tiled_forward: the head dimension is 129; accepts up to 128");
+}
+
+/// The kernels that a call of fa2_forward launches on an imitated device.
+std::string kernel_on(const char* profile, int multiprocessors, const torch::Tensor& q) {
+    simt::Device device = simt::device_from(simt::device_profile(profile));
+    device.multiprocessors = multiprocessors;
+    const simt::ScopedCpuDevice imitated(device);
+    const simt::LaunchLog log;
+    fa2_forward(q, q, q);
+    return log.records()[0].kernel;
+}
+
+TEST(Fa2, TakesTheTiledKernelWhereItPays) {
+    if (not_run_on_gpu("it imitates other devices")) return;
+    const torch::Tensor q = torch::randn({1, 2, 129, 64});  // four blocks
+    EXPECT_EQ(kernel_on("h100", 4, q), "fa2_tiled_kernel");
+    EXPECT_EQ(kernel_on("h100", 5, q), "fa2_forward_kernel");     // one would stand idle
+    EXPECT_EQ(kernel_on("rtx4090", 4, q), "fa2_forward_kernel");  // too little shared memory
+    EXPECT_EQ(kernel_on("v100", 4, q), "fa2_forward_kernel");     // no asynchronous copies
+    EXPECT_EQ(kernel_on("h100", 4, q.to(torch::kFloat16)), "fa2_forward_kernel");
+    EXPECT_EQ(kernel_on("h100", 4, torch::randn({1, 2, 129, 130})), "fa2_forward_kernel");
 }
 
 }  // namespace

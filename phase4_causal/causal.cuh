@@ -1,13 +1,13 @@
 #pragma once
 
-#include <algorithm>
-
 #include "common/attention/copy_tile.cuh"
 #include "common/attention/dispatch.cuh"
 #include "common/attention/forward_tensors.cuh"
 #include "common/attention/global_bytes.h"
 #include "common/attention/online_softmax.cuh"
+#include "common/attention/powers_of_two.cuh"
 #include "common/attention/row_tile.cuh"
+#include "phase4_causal/edge_tile.cuh"
 #include "phase4_causal/key_tiles.cuh"
 
 namespace ladder::SIMT_MACHINE {
@@ -44,14 +44,6 @@ namespace ladder::SIMT_MACHINE {
 // clang-format on
 
 inline constexpr int kCausalThreads = 128;
-inline constexpr float kLog2E = 1.4426950408889634f;
-inline constexpr float kLn2 = 0.6931471805599453f;
-
-/// How a query tile meets a key tile that it has to visit.
-enum class Stage {
-    full,  ///< every query sees every key: nothing to test
-    edge,  ///< the edge of sight, diagonal or end of the keys, runs through the tile: every score is tested
-};
 
 /// Tile sizes for a head dimension, bounded as in phase 3 by registers (B_r D / 128 floats of O_i a thread) and by
 /// shared memory. The mask adds a reason for small B_c: about half the work in an edge tile is for nothing.
@@ -66,35 +58,6 @@ constexpr std::size_t causal_shared_bytes() {
     constexpr int B_r = CausalTiles<D>::B_r, B_c = CausalTiles<D>::B_c, pad = simt::kVectorWidth<T>;
     return simt::shared_bytes<T>(B_r, D + pad) + 2 * simt::shared_bytes<T>(B_c, D + pad) +
            simt::shared_bytes<float>(B_r, B_c + 4);
-}
-
-/// What `accumulate` does in a full tile, for an edge tile: O(row i) += P(row i, :) V over the first visible[i] keys of
-/// the tile. The others have probability 0, but that does not make them harmless: 0 * NaN is NaN, and a key that a
-/// query does not see must not reach it whatever it holds. They are left out of the sum, and those that no row of the
-/// thread sees are not even read.
-template <class Owner, class T, int B_r, int B_c, int D, int PitchP, int PitchV>
-__device__ __forceinline__ void accumulate_visible(float (&O)[Owner::rows][D / 8], const Owner& owner,
-                                                   const int (&visible)[Owner::rows],
-                                                   const simt::SharedTile<float, B_r, B_c, PitchP>& P,
-                                                   const simt::SharedTile<T, B_c, D, PitchV>& V) {
-    constexpr int width = kRowVector<T, D>;
-    using Vector = simt::Vector<T, width>;
-    const int most = visible[Owner::rows - 1] < B_c ? visible[Owner::rows - 1] : B_c;
-    for (int j = 0; j < most; ++j) {
-        float p[Owner::rows];
-#pragma unroll
-        for (int i = 0; i < Owner::rows; ++i) p[i] = float(P(owner.row(i), j));
-#pragma unroll
-        for (int n = 0; n < D / 8 / width; ++n) {
-            const Vector v = V.template vec<Vector>(j, output_column<T, D>(owner.lane, n));
-#pragma unroll
-            for (int i = 0; i < Owner::rows; ++i) {
-                if (j >= visible[i]) continue;
-#pragma unroll
-                for (int e = 0; e < width; ++e) O[i][n * width + e] += p[i] * float(v.element[e]);
-            }
-        }
-    }
 }
 
 template <class T, int D>
@@ -212,15 +175,9 @@ GlobalBytes causal_forward_bytes(const AttentionArguments& a) {
     with_element_type(a.q.type, [&]<class T>(std::type_identity<T>) {
         with_head_dim(a.head_dim(), [&]<int D>(std::integral_constant<int, D>) {
             constexpr int B_r = CausalTiles<D>::B_r, B_c = CausalTiles<D>::B_c;
-            std::uint64_t keys = 0;
-            for (std::int64_t first_query = 0; first_query < a.query_length(); first_query += B_r) {
-                const KeyTiles tiles =
-                    key_tiles(a.mask, int(first_query), B_r, B_c, int(a.query_length()), int(a.key_length()));
-                keys += std::min(std::int64_t{tiles.visited} * B_c, a.key_length());
-            }
             const std::uint64_t heads = a.batch() * a.query_heads();
             const std::uint64_t row = a.head_dim() * sizeof(T);
-            bytes.read = heads * row * (a.query_length() + 2 * keys);
+            bytes.read = heads * row * (a.query_length() + 2 * visited_keys(a, B_r, B_c));
             bytes.written = heads * a.query_length() * (row + sizeof(float));
         });
     });

@@ -14,13 +14,27 @@ namespace ladder {
 ///
 /// What a query may not see does not reach its row, NaN and infinities included.
 ///
-/// Runs on the device that holds the tensors. Throws std::invalid_argument on bad input, and when the device has too
-/// little shared memory for the head dimension, before anything is launched.
+/// Runs on the device that holds the tensors, with the kernel of causal_tiled.cuh where that can run and fills the
+/// device with blocks, and with that of causal.cuh otherwise. Throws std::invalid_argument on bad input, and when the
+/// device has too little shared memory for the head dimension, before anything is launched.
 AttentionResult causal_forward(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                const AttentionOptions& options = {});
 
-/// What causal_forward moves between its kernel and global memory for such a problem.
+/// The same with the kernel of causal.cuh, always.
+AttentionResult causal_plain_forward(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                                     const AttentionOptions& options = {});
+
+/// The same with the kernel of causal_tiled.cuh, always: float32, D <= 128. Throws std::invalid_argument for anything
+/// else, and for a device with too little shared memory; std::runtime_error for one below compute capability 8.0.
+AttentionResult causal_tiled_forward(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                                     const AttentionOptions& options = {});
+
+/// What each of them moves between its kernel and global memory for such a problem.
 GlobalBytes causal_forward_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                  const AttentionOptions& options = {});
+GlobalBytes causal_plain_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                               const AttentionOptions& options = {});
+GlobalBytes causal_tiled_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                               const AttentionOptions& options = {});
 
 }  // namespace ladder

@@ -10,6 +10,7 @@
 #include "common/attention/check.h"
 #include "common/reference/entry_checks.h"
 #include "common/reference/test_device.h"
+#include "common/reference/wide_cases.h"
 #include "common/simt/device.h"
 #include "common/simt/launch_log.h"
 #include "phase4_causal/key_tiles.cuh"
@@ -316,6 +317,46 @@ TEST_F(CausalOperator, RefusesUnknownMaskNames) {
     for (const std::string name : {"", "causal", "Causal_top_left"})
         EXPECT_TRUE(throws_mentioning([&] { call(name); },
                                       {"mask:", '"' + name + '"', "none", "causal_bottom_right", "causal_top_left"}));
+}
+
+// ---- The next step: causal_tiled.cuh ------------------------------------------------------------------------------
+
+const AttentionEntry tiled = on_wide_device([](const auto& q, const auto& k, const auto& v, const auto& options) {
+    return causal_tiled_forward(q, k, v, options);
+});
+
+class CausalTiledStandard : public ::testing::TestWithParam<AttentionCase> {};
+
+TEST_P(CausalTiledStandard, MatchesReference) { EXPECT_TRUE(matches_reference(tiled, GetParam(), test_device())); }
+
+INSTANTIATE_TEST_SUITE_P(Cases, CausalTiledStandard, ::testing::ValuesIn(wide_cases(all_cases())), ByName{});
+
+TEST(CausalTiled, RepeatsBitwise) { EXPECT_TRUE(repeats_bitwise(tiled, wide_cases(causal_cases()))); }
+
+TEST(CausalTiled, IgnoresBatchNeighbours) { EXPECT_TRUE(ignores_batch_neighbours(tiled, kTraits)); }
+
+TEST(CausalTiled, AgreesOnNonFiniteInput) { EXPECT_TRUE(agrees_on_non_finite_input(tiled, kTraits)); }
+
+TEST(CausalTiled, RowOfNegativeInfinitiesIsNaN) { EXPECT_TRUE(row_of_negative_infinities_is_nan(tiled, kTraits)); }
+
+TEST(CausalTiled, MovesWhatTheFormulaSays) {
+    EXPECT_TRUE(moves_what_the_formula_says(tiled, causal_tiled_bytes, wide_cases(all_cases())));
+}
+
+TEST(CausalTiled, RefusesBadInput) { EXPECT_TRUE(refuses_bad_input(tiled, kTraits)); }
+
+TEST(Causal, TakesTheTiledKernelWhereItPays) {
+    if (not_run_on_gpu("it imitates another device")) return;
+    simt::Device device = simt::device_from(simt::device_profile("h100"));
+    device.multiprocessors = 4;
+    const simt::ScopedCpuDevice imitated(device);
+    const simt::LaunchLog log;
+    for (const int64_t heads : {2, 1}) {
+        const torch::Tensor q = torch::randn({1, heads, 129, 64});
+        causal_forward(q, q, q, masked(Mask::causal_bottom_right));
+    }
+    EXPECT_EQ(log.records()[0].kernel, "causal_tiled_kernel");
+    EXPECT_EQ(log.records()[1].kernel, "causal_forward_kernel");  // two blocks for four multiprocessors
 }
 
 }  // namespace

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <algorithm>
+
+#include "common/attention/arguments.h"
 #include "common/attention/mask.h"
 #include "common/simt/simt.h"
 
@@ -40,6 +43,17 @@ __host__ __device__ constexpr KeyTiles key_tiles(Mask mask, int first_query, int
     const int fewest = visible_keys(mask, first_query, query_length, key_length);
     const int most = visible_keys(mask, last_query, query_length, key_length);
     return {.full = fewest / B_c, .visited = (most + B_c - 1) / B_c};
+}
+
+/// Keys in the tiles that all query tiles of a head visit, each counted as often as it is visited.
+inline std::uint64_t visited_keys(const AttentionArguments& a, int B_r, int B_c) {
+    std::uint64_t keys = 0;
+    for (std::int64_t first_query = 0; first_query < a.query_length(); first_query += B_r) {
+        const KeyTiles tiles =
+            key_tiles(a.mask, int(first_query), B_r, B_c, int(a.query_length()), int(a.key_length()));
+        keys += std::min(std::int64_t{tiles.visited} * B_c, a.key_length());
+    }
+    return keys;
 }
 
 }  // namespace ladder::SIMT_MACHINE

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <type_traits>
+
 #include "common/simt/simt.h"
 
 namespace ladder::SIMT_MACHINE {
@@ -32,6 +34,30 @@ __device__ void copy_tile(const simt::SharedTile<T, Rows, Columns, Pitch>& tile,
             tile(r, c) = element;
         }
     }
+}
+
+/// What copy_tile does, begun but not awaited (cp.async): the copies belong to the group that the thread commits next,
+/// and nobody may touch the tile before they have been waited for. `Threads`: the block's, so that a thread's rows and
+/// column are known when the kernel is compiled.
+///
+/// For 4-byte elements only: no asynchronous copy is smaller, and rows that are not `wide` go one element at a time.
+template <int Threads, class T, int Rows, int Columns, int Pitch>
+__device__ __forceinline__ void copy_tile_async(const simt::SharedTile<T, Rows, Columns, Pitch>& tile,
+                                                const simt::GlobalTensor<const T, 2>& matrix, int first_row,
+                                                bool wide) {
+    static_assert(sizeof(T) == 4);
+    const auto copy = [&]<class Piece>(std::type_identity<Piece>) {
+        constexpr int width = sizeof(Piece) / sizeof(T), per_row = Columns / width, rows_at_once = Threads / per_row;
+        static_assert(rows_at_once * per_row == Threads && Rows % rows_at_once == 0);
+        const int r = threadIdx.x / per_row, c = threadIdx.x % per_row * width;
+#pragma unroll(width > 1 ? Rows / rows_at_once : 1)
+        for (int i = 0; i < Rows; i += rows_at_once)
+            simt::copy_async_or_zero(tile.template vec<Piece>(r + i, c), matrix, first_row + r + i, c);
+    };
+    if (wide)
+        copy(std::type_identity<simt::WideVector<T>>());
+    else
+        copy(std::type_identity<simt::Vector<T, 1>>());
 }
 
 }  // namespace ladder::SIMT_MACHINE

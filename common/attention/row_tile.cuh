@@ -44,7 +44,9 @@ inline constexpr int kRowVector = simt::kVectorWidth<T> < D / 8 ? simt::kVectorW
 ///
 /// Every element of Q that is read from shared memory serves B_c / 8 columns, every element of K serves owner.rows
 /// rows; that reuse, in registers, is what keeps the multipliers busy rather than the shared memory.
-template <class Owner, class T, int B_r, int B_c, int D, int Pitch>
+///
+/// `InTurn`: see kColumnsInTurn. `Unroll`: as many steps, of 16 bytes of a row each, are written out one after another.
+template <int InTurn = kColumnsInTurn, int Unroll = 4, class Owner, class T, int B_r, int B_c, int D, int Pitch>
 __device__ __forceinline__ void multiply_transposed(float (&S)[Owner::rows][B_c / 8], const Owner& owner,
                                                     const simt::SharedTile<T, B_r, D, Pitch>& Q,
                                                     const simt::SharedTile<T, B_c, D, Pitch>& K) {
@@ -55,11 +57,11 @@ __device__ __forceinline__ void multiply_transposed(float (&S)[Owner::rows][B_c 
 #pragma unroll
         for (int j = 0; j < B_c / 8; ++j) S[i][j] = 0.0f;
 
-#pragma unroll 1
-    for (int first = 0; first < D; first += kColumnsInTurn) {
+#pragma unroll(D / InTurn <= 2 ? 2 : 1)
+    for (int first = 0; first < D; first += InTurn) {
         float part[Owner::rows][B_c / 8] = {};
-#pragma unroll 4
-        for (int d = first; d < first + kColumnsInTurn; d += width) {
+#pragma unroll Unroll
+        for (int d = first; d < first + InTurn; d += width) {
             Vector q[Owner::rows];
 #pragma unroll
             for (int i = 0; i < Owner::rows; ++i) q[i] = Q.template vec<Vector>(owner.row(i), d);
@@ -85,15 +87,16 @@ __device__ __forceinline__ int output_column(int lane, int vector) {
     return (vector * 8 + lane) * kRowVector<T, D>;
 }
 
-/// O[i][c] += sum_j P(row i, j) V(j, column c), with column c = output_column(lane, c / width) + c % width.
+/// O[i][c] += sum_j P(row i, j) V(j, column c), with column c = output_column(lane, c / width) + c % width, over the
+/// first `keys` keys of the tile, a multiple of four.
 template <class Owner, class T, int B_r, int B_c, int D, int PitchP, int PitchV>
 __device__ __forceinline__ void accumulate(float (&O)[Owner::rows][D / 8], const Owner& owner,
                                            const simt::SharedTile<float, B_r, B_c, PitchP>& P,
-                                           const simt::SharedTile<T, B_c, D, PitchV>& V) {
+                                           const simt::SharedTile<T, B_c, D, PitchV>& V, int keys = B_c) {
     constexpr int width = kRowVector<T, D>;
     using Vector = simt::Vector<T, width>;
 #pragma unroll 2
-    for (int j = 0; j < B_c; j += 4) {
+    for (int j = 0; j < keys; j += 4) {
         float4 p[Owner::rows];
 #pragma unroll
         for (int i = 0; i < Owner::rows; ++i) p[i] = P.template vec<float4>(owner.row(i), j);

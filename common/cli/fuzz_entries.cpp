@@ -1,5 +1,7 @@
 #include "common/cli/fuzz_entries.h"
 
+#include "common/attention/wide_tiles.h"
+
 #include "phase0_softmax/online_attention.h"
 #include "phase0_softmax/softmax.h"
 #include "phase1_naive/naive.h"
@@ -72,9 +74,20 @@ Entry online_attention_entry() {
     return entry;
 }
 
-Entry causal_entry() {
-    Entry entry = attention_entry(4, "causal_forward", "phase4_causal/causal", causal_forward);
+Entry causal_entry(const char* name, AttentionFunction function) {
+    Entry entry = attention_entry(4, name, "phase4_causal/causal", function);
     entry.masks = {Mask::none, Mask::causal_bottom_right, Mask::causal_top_left};
+    return entry;
+}
+
+/// A kernel of wide tiles. The CPU machine imitates a device that has the shared memory for them, whatever was drawn.
+Entry tiled(Entry entry) {
+    entry.float32_only = true;
+    entry.widest_head = kWidestWideHeadDim;
+    entry.call = [call = entry.call](const Operands& t, const Problem& p) {
+        const simt::ScopedCpuDevice h100(simt::device_from(simt::device_profile("h100")));
+        return call(t, p);
+    };
     return entry;
 }
 
@@ -103,7 +116,9 @@ std::vector<Entry> fuzz_entries() {
             blocked_entry("qv_blocked_attention", qv_blocked_attention),
             attention_entry(2, "fa1_forward", "phase2_fa1/fa1", fa1_forward),
             attention_entry(3, "fa2_forward", "phase3_fa2/fa2", fa2_forward),
-            causal_entry(),
+            tiled(attention_entry(3, "fa2_tiled_forward", "phase3_fa2/fa2", fa2_tiled_forward)),
+            causal_entry("causal_forward", causal_forward),
+            tiled(causal_entry("causal_tiled_forward", causal_tiled_forward)),
             decode_entry()};
 }
 

@@ -141,7 +141,7 @@ void draw_shape(Random& random, const Entry& entry, AttentionCase& c) {
         c.batch = random.pick({1, 1, 2, 3});
         c.kv_heads = random.pick({1, 1, 2, 3});
         c.query_heads = c.kv_heads * random.pick({1, 1, 1, 2, 3, 4, 8});
-        c.head_dim = draw_head_dim(random);
+        c.head_dim = std::min(draw_head_dim(random), entry.widest_head);
     }
     // Decoding is about one query token, or a few.
     c.query_length = entry.form == Form::decode && random.one_in(2) ? random.pick({1, 1, 2, 3})
@@ -175,7 +175,7 @@ Problem draw_for(Random& random, const Entry& entry) {
     AttentionCase& c = p.attention;
     draw_shape(random, entry, c);
     c.dtype = random.pick({torch::kFloat32, torch::kFloat16, torch::kBFloat16});
-    if (!has_enough_rows(entry, c)) c.dtype = torch::kFloat32;
+    if (entry.float32_only || !has_enough_rows(entry, c)) c.dtype = torch::kFloat32;
     c.family = random.one_in(2) ? Family::normal : random.pick(kFamilies);
     if (equal_terms_add_up(entry, c)) c.family = Family::normal;
     if (random.one_in(2))

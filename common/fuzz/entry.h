@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/attention/check.h"
 #include "common/attention/options.h"
 #include "common/fuzz/problem.h"
 
@@ -38,6 +39,8 @@ struct Entry {
     Form form = Form::attention;
     bool rounds_scores = false;      ///< to the dtype of q, as plain torch calls would; see is_decidable
     bool adds_keys_in_turn = false;  ///< all terms of a row's sums one after another; see is_decidable
+    bool float32_only = false;
+    std::int64_t widest_head = kMaxHeadDim;
     std::vector<Mask> masks = {Mask::none};
     std::int64_t longest_query = 200;
     std::int64_t longest_key = 400;

@@ -6,9 +6,11 @@
 
 #ifdef __CUDACC__
 #define SIMT_MACHINE cuda
+#include "common/simt/cuda/fast_exp2.h"
 #include "common/simt/cuda/machine.h"
 #else
 #define SIMT_MACHINE cpu
+#include "common/simt/cpu/fast_exp2.h"
 #include "common/simt/cpu/machine.h"
 #endif
 

@@ -188,9 +188,10 @@ void add_fa1(CaseList& list, const Sizes& sizes) {
 
 void add_fa2(CaseList& list, const Sizes& sizes) {
     const std::vector<std::string> entries = {"fa2_forward"};
-    list.add(3, entries, list.attention(sizes.base_length, sizes.base_dim), {Sweep::headline, Sweep::ladder});
+    const std::vector<std::string> steps = {"fa2_plain_forward", "fa2_forward"};
+    list.add(3, steps, list.attention(sizes.base_length, sizes.base_dim), {Sweep::headline, Sweep::ladder});
     for (const auto head_dim : sizes.length_sweep_dims) {
-        list.add(3, entries, list.attention(sizes.base_length, head_dim), {Sweep::headline});
+        list.add(3, steps, list.attention(sizes.base_length, head_dim), {Sweep::headline});
         for (const auto length : sizes.lengths) list.add(3, entries, list.attention(length, head_dim), {Sweep::length});
         for (const auto dtype : {torch::kFloat32, torch::kFloat16, torch::kBFloat16}) {
             Problem problem = list.attention(sizes.base_length, head_dim);
@@ -211,6 +212,7 @@ void add_fa2(CaseList& list, const Sizes& sizes) {
 
 void add_causal(CaseList& list, const Sizes& sizes) {
     const std::vector<std::string> entries = {"causal_forward"};
+    const std::vector<std::string> steps = {"causal_plain_forward", "causal_forward"};
     const auto causal = [&](std::int64_t length, std::int64_t head_dim) {
         Problem problem = list.attention(length, head_dim);
         problem.mask = Mask::causal_bottom_right;
@@ -220,7 +222,7 @@ void add_causal(CaseList& list, const Sizes& sizes) {
     for (const auto head_dim : sizes.length_sweep_dims) {
         Problem headline = causal(sizes.causal_length, head_dim);
         headline.batch = sizes.causal_batch;
-        list.add(4, entries, headline, {Sweep::headline});
+        list.add(4, steps, headline, {Sweep::headline});
         headline.dtype = torch::kBFloat16;
         list.add(4, entries, headline, {Sweep::dtype});
         for (const auto length : sizes.lengths) list.add(4, entries, causal(length, head_dim), {Sweep::length});

@@ -1,0 +1,135 @@
+#pragma once
+
+#include "common/attention/row_tile.cuh"
+#include "common/simt/simt.h"
+
+namespace ladder::SIMT_MACHINE {
+
+/// Tiles for float32 on CUDA cores, as large as registers and shared memory allow.
+///
+/// A multiply-add takes two numbers from shared memory unless registers hold them. With R rows and C columns a thread,
+/// R + C numbers serve R C multiply-adds: 8 + 8 serve 64, where 4 + 4 (row_tile.cuh's usual size) serve 16. Below that,
+/// shared memory sets the pace, not the multipliers.
+template <int D>
+struct WideTiles {
+    static constexpr int B_r = 128, B_c = 64;
+    static constexpr int threads = D <= 64 ? 128 : 256;  ///< B_r D / threads floats of O_i a thread: at most 64
+    static constexpr int resident = D <= 64 ? 2 : 1;     ///< blocks on a multiprocessor that registers must suffice for
+
+    static constexpr int pad = simt::kVectorWidth<float>;
+    static constexpr int row_pitch = D + pad;      ///< of Q_i and K_j, of which lanes read different rows
+    static constexpr int score_pitch = B_c + pad;  ///< of P_ij, likewise
+    static constexpr std::size_t shared_bytes =
+        simt::shared_bytes<float>(B_r, row_pitch) + simt::shared_bytes<float>(B_c, row_pitch) +
+        simt::shared_bytes<float>(B_c, D) + simt::shared_bytes<float>(B_r, score_pitch);
+};
+
+/// Calls `use(std::integral_constant<int, D>())` with the head dimension that kernels of wide tiles are compiled for:
+/// 32, 64 or 128. With more, O_i would not fit the registers.
+template <class Use>
+void with_wide_head_dim(std::int64_t head_dim, Use&& use) {
+    if (head_dim <= 32) return use(std::integral_constant<int, 32>());
+    if (head_dim <= 64) return use(std::integral_constant<int, 64>());
+    use(std::integral_constant<int, 128>());
+}
+
+/// As RowOwner: eight lanes share a row, four rows lie side by side. But neighbouring lanes share a row, and lanes two
+/// apart share a column:
+///
+///              lane of the row:   0  1  2  3  4  5  6  7
+///   rows 0, 4, 8, …       lanes   0  1  4  5 16 17 20 21
+///   rows 1, 5, 9, …       lanes   2  3  6  7 18 19 22 23
+///   rows 2, 6, 10, …      lanes   8  9 12 13 24 25 28 29
+///   rows 3, 7, 11, …      lanes  10 11 14 15 26 27 30 31
+///
+/// Where lanes in pairs read the same 16 bytes, shared memory serves 16 lanes at a time instead of 8. Here that holds
+/// for rows of Q_i and P_ij (pairs of neighbours) and for rows of K_j and V_j (lanes two apart).
+template <int B_r, int Threads>
+struct PairedRowOwner {
+    static constexpr int row_step = 4;
+    static constexpr int rows_per_warp = B_r / (Threads / 32);
+    static constexpr int rows = rows_per_warp / row_step;  ///< rows per thread
+    static_assert(rows >= 1 && rows * row_step * (Threads / 32) == B_r, "B_r must fill every warp's lanes");
+
+    int first_row, lane;
+
+    __device__ PairedRowOwner() {
+        const int l = int(threadIdx.x) % 32;
+        first_row = int(threadIdx.x) / 32 * rows_per_warp + (l >> 1 & 1) + 2 * (l >> 3 & 1);
+        lane = (l & 1) + 2 * (l >> 2 & 1) + 4 * (l >> 4);
+    }
+    __device__ int row(int i) const { return first_row + row_step * i; }
+
+    /// Over the eight lanes that share a row. All eight get the result.
+    __device__ static float row_max(float x) {
+        x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
+        x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 4));
+        return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 16));
+    }
+    __device__ static float row_sum(float x) {
+        x += __shfl_xor_sync(0xffffffffu, x, 1);
+        x += __shfl_xor_sync(0xffffffffu, x, 4);
+        return x + __shfl_xor_sync(0xffffffffu, x, 16);
+    }
+};
+
+/// A thread's part of S_ij = Q_i K_j^T. The sums are in two parts at most: registers have no room for more.
+template <class Owner, int B_r, int B_c, int D, int Pitch>
+__device__ __forceinline__ void multiply_wide(float (&S)[Owner::rows][B_c / 8], const Owner& owner,
+                                              const simt::SharedTile<float, B_r, D, Pitch>& Q,
+                                              const simt::SharedTile<float, B_c, D, Pitch>& K) {
+    multiply_transposed<D <= 64 ? D : 64, 2>(S, owner, Q, K);
+}
+
+/// scale = sign * magnitude with a magnitude above 0. The sign goes into Q_i, where it costs no rounding, so that the
+/// largest score is also the largest before the magnitude is multiplied into it; and so that no score, not even -inf,
+/// meets a factor of 0.
+struct SignedScale {
+    float sign, magnitude;
+
+    __device__ explicit SignedScale(float scale)
+        : sign(scale > 0.0f   ? 1.0f
+               : scale < 0.0f ? -1.0f
+                              : 0.0f),
+          magnitude(scale == 0.0f ? 1.0f : fabsf(scale)) {}
+};
+
+/// Q_i = sign Q, through registers, all threads together.
+///
+/// Why not all of the scale? Each product would round it anew. Where scores are near 1000, as many of them are in one
+/// test, a row's weights would be off by 1e-4.
+template <int Rows, int Columns, int Pitch>
+__device__ __forceinline__ void load_signed(const simt::SharedTile<float, Rows, Columns, Pitch>& Q_i,
+                                            const simt::GlobalTensor<const float, 2>& Q, int first_row, float sign) {
+    const int length = int(Q.extent(0)), width = int(Q.extent(1));
+    for (int i = threadIdx.x; i < Rows * Columns; i += blockDim.x) {
+        const int r = i / Columns, c = i % Columns;
+        float q = 0.0f;
+        if (first_row + r < length && c < width) q = Q(first_row + r, c);
+        Q_i(r, c) = sign * q;
+    }
+}
+
+/// O(row, :) = factor O_i of the thread's columns of that row, 16 bytes at a time where rows are `wide`.
+template <int D>
+__device__ __forceinline__ void store_row(const simt::GlobalTensor<float, 2>& O, int row, const float (&O_i)[D / 8],
+                                          int lane, float factor, bool wide) {
+    constexpr int width = kRowVector<float, D>;
+    const int head_dim = int(O.extent(1));
+#pragma unroll
+    for (int n = 0; n < D / 8 / width; ++n) {
+        const int column = output_column<float, D>(lane, n);
+        simt::Vector<float, width> o;
+#pragma unroll
+        for (int e = 0; e < width; ++e) o.element[e] = O_i[n * width + e] * factor;
+        if (wide) {
+            if (column < head_dim) O.template vec<simt::Vector<float, width>>(row, column) = o;
+        } else {
+#pragma unroll
+            for (int e = 0; e < width; ++e)
+                if (column + e < head_dim) O(row, column + e) = o.element[e];
+        }
+    }
+}
+
+}  // namespace ladder::SIMT_MACHINE

@@ -1,0 +1,43 @@
+#include "common/reference/wide_cases.h"
+
+#include "common/attention/machine.h"
+#include "common/attention/wide_tile.cuh"
+#include "common/attention/wide_tiles.h"
+#include "common/reference/test_device.h"
+#include "common/simt/device.h"
+#include "common/simt/device_profile.h"
+
+namespace ladder::reference {
+namespace {
+
+simt::Device h100() { return simt::device_from(simt::device_profile("h100")); }
+
+}  // namespace
+
+std::vector<AttentionCase> wide_cases(const std::vector<AttentionCase>& cases) {
+    const simt::Device device = test_device().is_cuda() ? device_limits(test_device()) : h100();
+    std::vector<AttentionCase> wide;
+    for (AttentionCase problem : cases) {
+        if (problem.head_dim > kWidestWideHeadDim) continue;
+        std::size_t bytes = 0;
+        cpu::with_wide_head_dim(
+            problem.head_dim, [&]<int D>(std::integral_constant<int, D>) { bytes = cpu::WideTiles<D>::shared_bytes; });
+        if (bytes > std::size_t(device.shared_bytes_per_block_optin)) continue;
+        if (problem.dtype != torch::kFloat32) {
+            problem.dtype = torch::kFloat32;
+            if (!problem.name.empty()) problem.name += "_in_float32";
+        }
+        wide.push_back(problem);
+    }
+    return wide;
+}
+
+AttentionEntry on_wide_device(AttentionEntry entry) {
+    return [entry = std::move(entry)](const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                                      const AttentionOptions& options) {
+        const simt::ScopedCpuDevice imitated(h100());
+        return entry(q, k, v, options);
+    };
+}
+
+}  // namespace ladder::reference
