@@ -94,8 +94,7 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
             for (int j = 0; j < B_c / 8; ++j) m_tile = fmaxf(m_tile, S_ij[i][j]);
             const float m_new = fmaxf(m_i[i], Owner::row_max(m_tile) * scale_log2);
             const float m_safe = safe_maximum(m_new);
-            const float rescale =
-                simt::fast_exp2(m_i[i] - m_safe);  // what the old sums are worth under the new maximum
+            const float rescale = rescale_factor(m_i[i], m_new);
 
             float l_tile = 0.0f;
 #pragma unroll

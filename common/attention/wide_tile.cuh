@@ -110,6 +110,13 @@ __device__ __forceinline__ void load_signed(const simt::SharedTile<float, Rows, 
     }
 }
 
+/// What a lane's old sums are worth when the row's maximum, an exponent of 2, rises from m_old to m_new. Equality is
+/// asked first, so that inf - inf is never computed. (A lane's part of l_i may be 0 where another's is infinite, so a
+/// factor of infinity, which would do no harm to the whole sum, must not arise.)
+__device__ __forceinline__ float rescale_factor(float m_old, float m_new) {
+    return m_old == m_new ? 1.0f : simt::fast_exp2(m_old - m_new);
+}
+
 /// O(row, :) = factor O_i of the thread's columns of that row, 16 bytes at a time where rows are `wide`.
 template <int D>
 __device__ __forceinline__ void store_row(const simt::GlobalTensor<float, 2>& O, int row, const float (&O_i)[D / 8],
