@@ -548,6 +548,20 @@ TEST(Uninitialised, OneMissingElementOfAVector) {
                  {.fault = Fault::uninitialised_read, .first = {3, "vector of garbage"}, .says = {"K_j(1, 3)"}});
 }
 
+// The upper half of a float is no element that anybody wrote.
+TEST(Uninitialised, AVectorOfNarrowerElementsThanWereWritten) {
+    expect_fault(kTwoWarps,
+                 [] {
+                     if (is_thread(0)) K_j().vec<float4>(0, 0) = float4{};
+                     __syncthreads();
+                     Vector<bf16, 8> x{};
+                     if (is_thread(3))
+                         x = SharedArena().tile<bf16, 8, 8>("halves").vec<Vector<bf16, 8>>(0, 0);  // @halves of floats
+                     (void)x;
+                 },
+                 {.fault = Fault::uninitialised_read, .first = {3, "halves of floats"}});
+}
+
 TEST(Uninitialised, CompoundAssignmentReadsFirst) {
     expect_fault({.shared_bytes = kOneTile},
                  [] {

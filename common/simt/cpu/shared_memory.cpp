@@ -21,6 +21,7 @@ void SharedMemory::start_block(std::size_t bytes) {
         capacity_ = rounded;
         cells_.assign(rounded / kCellBytes, Cell{});
         sites_.resize(cells_.size());
+        lines_.assign(cells_.size() / kLineCells, 0);
     }
     bytes_ = bytes;
     std::memset(memory_.get(), 0xFF, bytes);

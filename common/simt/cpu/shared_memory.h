@@ -2,10 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include "common/simt/source_site.h"
@@ -44,6 +42,7 @@ class SharedMemory {
 
     std::byte* data() { return memory_.get(); }
     std::size_t bytes() const { return bytes_; }
+    std::size_t offset_of(const void* p) const { return std::size_t(static_cast<const std::byte*>(p) - memory_.get()); }
 
     /// Poisoned memory beyond what any tile covers: where accesses out of bounds go while the machine is lenient.
     void* nowhere();
@@ -65,7 +64,7 @@ class SharedMemory {
     /// Checks and remembers a read of `bytes` bytes from `offset` on, in elements of `element_bytes` each.
     [[gnu::always_inline]] void read(std::size_t offset, std::size_t bytes, std::size_t element_bytes, int thread,
                                      std::uint32_t warp_interval, SourceSite site) {
-        const Cells cells{offset / kCellBytes, bytes / element_bytes, element_bytes / kCellBytes};
+        const Cells cells = cells_of(offset, bytes, element_bytes);
         if (cells.count == 1)
             read_cell(cells.first, thread, warp_interval, site);
         else if (!alike(cells) || !may_read(cells_[cells.first], thread, warp_interval))
@@ -77,11 +76,11 @@ class SharedMemory {
     /// The same for a write.
     [[gnu::always_inline]] void write(std::size_t offset, std::size_t bytes, std::size_t element_bytes, int thread,
                                       std::uint32_t warp_interval, SourceSite site) {
-        const Cells cells{offset / kCellBytes, bytes / element_bytes, element_bytes / kCellBytes};
+        const Cells cells = cells_of(offset, bytes, element_bytes);
         if (cells.count == 1)
             write_cell(cells.first, thread, warp_interval, site);
         else
-            write_one_by_one(cells, thread, warp_interval, site);
+            write_vector(cells, thread, warp_interval, site);
     }
 
     /// An asynchronous copy is on its way to these bytes: to issue it is a write, and until land() whoever reads or
@@ -106,10 +105,17 @@ class SharedMemory {
     struct Sites {
         SourceSite write, read, other_read;
     };
-    /// The cells of one access: the first of each element.
+    /// The cells of one access: the first of each element. Small enough to be passed in a register.
     struct Cells {
-        std::size_t first, count, step;
+        std::uint32_t first;
+        std::uint16_t count, step;
     };
+    static Cells cells_of(std::size_t offset, std::size_t bytes, std::size_t element_bytes) {
+        return {std::uint32_t(offset / kCellBytes), std::uint16_t(bytes / element_bytes),
+                std::uint16_t(element_bytes / kCellBytes)};
+    }
+
+    static constexpr std::size_t kLineCells = 16 / kCellBytes;
 
     // What a cell shows while an asynchronous copy fills it: written later than any interval, by a thread that does not
     // exist. So every access meets a conflict in the comparisons that it makes anyway.
@@ -124,7 +130,8 @@ class SharedMemory {
             uninitialised(index, thread, site);
         if (write_races_with(c, thread, warp_interval)) [[unlikely]]
             race("reads", index, thread, site, "wrote", c.writer, sites_[index].write);
-        if (!knows_reader(c, thread, warp_interval)) remember_reader({index, 1, 1}, thread, warp_interval, site);
+        if (!knows_reader(c, thread, warp_interval))
+            remember_reader({std::uint32_t(index), 1, 1}, thread, warp_interval, site);
     }
 
     [[gnu::always_inline]] void write_cell(std::size_t index, int thread, std::uint32_t warp_interval,
@@ -141,30 +148,27 @@ class SharedMemory {
         c.write_interval = warp_interval;
         c.writer = static_cast<std::uint16_t>(thread);
         sites_[index].write = site;
+        lines_[index / kLineCells] = 0;
     }
 
-    [[gnu::noinline]] void read_one_by_one(const Cells& cells, int thread, std::uint32_t warp_interval,
-                                           SourceSite site) {
+    [[gnu::noinline]] void read_one_by_one(Cells cells, int thread, std::uint32_t warp_interval, SourceSite site) {
         for (std::size_t i = 0; i < cells.count; ++i)
             read_cell(cells.first + i * cells.step, thread, warp_interval, site);
     }
-    [[gnu::noinline]] void write_one_by_one(const Cells& cells, int thread, std::uint32_t warp_interval,
-                                            SourceSite site) {
+    [[gnu::noinline]] void write_vector(Cells cells, int thread, std::uint32_t warp_interval, SourceSite site) {
         for (std::size_t i = 0; i < cells.count; ++i)
             write_cell(cells.first + i * cells.step, thread, warp_interval, site);
+        if (!is_line(cells)) return;
+        // Whoever may write after this may do so after the reads before it too: they need no memory any more.
+        for (std::size_t i = 0; i < cells.count; ++i) cells_[cells.first + i * cells.step].read_interval = 0;
+        lines_[cells.first / kLineCells] = static_cast<std::uint8_t>(cells.step);
     }
 
-    /// What is always touched as one vector has equal cells, and then the first speaks for all.
-    [[gnu::always_inline]] bool alike(const Cells& cells) const {
-        std::uint64_t first[2], next[2], difference = 0;
-        static_assert(sizeof(Cell) == sizeof(first) && std::has_unique_object_representations_v<Cell>);
-        std::memcpy(first, &cells_[cells.first], sizeof(Cell));
-        for (std::size_t i = 1; i < cells.count; ++i) {
-            std::memcpy(next, &cells_[cells.first + i * cells.step], sizeof(Cell));
-            difference |= (first[0] ^ next[0]) | (first[1] ^ next[1]);
-        }
-        return difference == 0;
-    }
+    /// What is always touched as one vector of 16 bytes has equal cells, and then the first speaks for all.
+    bool alike(Cells cells) const { return is_line(cells) && lines_[cells.first / kLineCells] == cells.step; }
+
+    /// Whether these are all the cells of 16 bytes: vectors are aligned to their size.
+    static bool is_line(Cells cells) { return cells.count > 1 && cells.count * cells.step == kLineCells; }
 
     bool may_read(const Cell& c, int thread, std::uint32_t warp_interval) const {
         return c.write_interval >= first_interval_ && !write_races_with(c, thread, warp_interval);
@@ -183,8 +187,7 @@ class SharedMemory {
                (c.readers == Readers::one_warp || c.reader == thread);
     }
 
-    [[gnu::noinline]] void remember_reader(const Cells& cells, int thread, std::uint32_t warp_interval,
-                                           SourceSite site) {
+    [[gnu::noinline]] void remember_reader(Cells cells, int thread, std::uint32_t warp_interval, SourceSite site) {
         for (std::size_t i = 0; i < cells.count; ++i) {
             Cell& c = cells_[cells.first + i * cells.step];
             Sites& sites = sites_[cells.first + i * cells.step];
@@ -203,6 +206,7 @@ class SharedMemory {
             c.reader = static_cast<std::uint16_t>(thread);
             sites.read = site;
         }
+        if (!is_line(cells)) lines_[cells.first / kLineCells] = 0;
     }
 
     static bool reads_race_with(const Cell& c, int thread, std::uint32_t warp_interval) {
@@ -229,6 +233,9 @@ class SharedMemory {
     std::size_t bytes_ = 0, capacity_ = 0;
     std::vector<Cell> cells_;
     std::vector<Sites> sites_;  // of cells_
+    // For each 16 bytes: the step from cell to cell of elements whose cells are all equal, as one vector leaves them; 0
+    // if nobody knows.
+    std::vector<std::uint8_t> lines_;
     std::vector<Region> regions_;
     std::size_t copies_in_flight_ = 0;
     // Intervals only grow, across blocks too: what an earlier block left in the shadow is older than first_interval_.
