@@ -269,7 +269,7 @@ simt::TensorTraffic traffic_of(const simt::LaunchLog& log, const std::string& te
 
 // Standard attention writes and reads two N x N matrices; the blocked schemes never do.
 TEST(Naive, TrafficOfScoresGrowsWithTheSquareOfTheLength) {
-    if (not_run_on_gpu("nothing counts on the GPU")) return;
+    if (not_run_without_counters()) return;
     const auto scores = [](int64_t length) {
         const torch::Tensor q = torch::randn({1, 1, length, 32});
         const simt::LaunchLog log;

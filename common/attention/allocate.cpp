@@ -5,6 +5,7 @@
 
 #include "common/simt/cpu/global_memory.h"
 #include "common/simt/cpu/leniency.h"
+#include "common/simt/device.h"
 
 namespace ladder {
 namespace {
@@ -15,7 +16,7 @@ torch::Tensor allocate(torch::IntArrayRef sizes, const torch::TensorOptions& opt
     torch::Tensor memory = at::empty(sizes, options);
     if (poison_scopes > 0 || (memory.is_cpu() && simt::ScopedLeniency::active()))
         memory.fill_(std::numeric_limits<double>::quiet_NaN());
-    if (!memory.is_cpu()) return memory;
+    if (!memory.is_cpu() || !simt::cpu_machine_checks()) return memory;
     std::shared_ptr<void> unwritten =
         simt::expect_kernels_to_write(memory.data_ptr(), memory.nbytes(), std::size_t(memory.element_size()));
     // The same memory, with a deleter that tells the machine first: what PyTorch makes of it next is not our concern.

@@ -8,6 +8,7 @@
 #include "common/cli/profile_plot.h"
 #include "common/cli/profile_report.h"
 #include "common/cli/terminal.h"
+#include "common/simt/device.h"
 
 namespace ladder::cli {
 namespace {
@@ -27,6 +28,11 @@ int profile(Options& options) {
     ProfileRequest& request = options.request;
     request.device = options.target.choose();
     request.profile = options.target.profile;
+    if (!request.device.is_cuda() && !simt::cpu_machine_checks())
+        throw std::invalid_argument(
+            "profile: this program was built with LADDER_CHECKS=OFF, and counts nothing; use a build with checks, such "
+            "as "
+            "the one that ./ladder makes");
     const bool sweeping = options.sweep || !options.plot.empty();
     if (sweeping && options.keys->count() > 0)
         throw std::invalid_argument(

@@ -30,7 +30,8 @@ struct RungResult {
     std::string report = {};  ///< the comparison's own words
     std::uint64_t global_bytes_read = 0;
     std::uint64_t global_bytes_written = 0;
-    bool bytes_counted = false;  ///< counted by the CPU machine; by formula otherwise
+    bool on_gpu = false;
+    bool bytes_counted = false;  ///< counted by the checked CPU machine; by formula otherwise
     std::uint64_t shared_bytes_per_block = 0;
     std::uint64_t blocks = 0;
     std::uint64_t threads_per_block = 0;

@@ -15,4 +15,8 @@ torch::Device test_device();
 /// true, and the test is listed at the end as not run, by name, with the reason.
 bool not_run_on_gpu(std::string_view why);
 
+/// The same for a test of what kernels move, which only the checked CPU machine counts: true on a GPU, and in a build
+/// without checks.
+bool not_run_without_counters();
+
 }  // namespace ladder::reference

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/reference/test_device.h"
+#include "common/simt/device.h"
 
 namespace ladder::reference {
 namespace {
@@ -21,6 +22,11 @@ constexpr int kNotRun = 77;  // What CTest's SKIP_RETURN_CODE is set to.
 
 torch::Device chosen_device = torch::kCPU;
 std::vector<std::string> not_run_here;  // "Fa2.MovesWhatTheFormulaSays: nothing counts on the GPU"
+
+void note_not_run(std::string_view why) {
+    const auto& test = *::testing::UnitTest::GetInstance()->current_test_info();
+    not_run_here.push_back(std::string(test.test_suite_name()) + "." + test.name() + ": " + std::string(why));
+}
 
 /// Why no tensor can live on the GPU here; nothing when one can.
 std::optional<std::string> why_no_cuda() {
@@ -81,7 +87,8 @@ int run_all(int argc, char** argv) {
         std::cerr << binary << ": " << tests.skipped_test_count() << " tests skipped; a skipped test is not a pass\n";
         return EXIT_FAILURE;
     }
-    for (const std::string& test : not_run_here) std::cout << "NOT RUN: " << binary << " on cuda: " << test << '\n';
+    const char* const where = chosen_device.is_cuda() ? " on cuda: " : " without checks: ";
+    for (const std::string& test : not_run_here) std::cout << "NOT RUN: " << binary << where << test << '\n';
     if (std::size_t(tests.test_to_run_count()) == not_run_here.size()) return kNotRun;
     return result;
 }
@@ -92,8 +99,13 @@ torch::Device test_device() { return chosen_device; }
 
 bool not_run_on_gpu(std::string_view why) {
     if (!chosen_device.is_cuda()) return false;
-    const auto& test = *::testing::UnitTest::GetInstance()->current_test_info();
-    not_run_here.push_back(std::string(test.test_suite_name()) + "." + test.name() + ": " + std::string(why));
+    note_not_run(why);
+    return true;
+}
+
+bool not_run_without_counters() {
+    if (!chosen_device.is_cuda() && simt::cpu_machine_checks()) return false;
+    note_not_run(chosen_device.is_cuda() ? "nothing counts on the GPU" : "nothing counts in a build without checks");
     return true;
 }
 

@@ -44,6 +44,8 @@ void require_compute_capability(const Device& device, int major, int minor, std:
         throw std::runtime_error(compute_capability_complaint(device, major, minor, what));
 }
 
+bool cpu_machine_checks() { return SIMT_CHECKED_BUILD; }
+
 Device cpu_device() {
     const std::scoped_lock lock(settings().mutex);
     return settings().device;

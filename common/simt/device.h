@@ -67,6 +67,9 @@ class ScopedCpuWorkers {
     int before_;
 };
 
+/// Whether the kernels of this build run on the checked CPU machine, or on the unchecked one (LADDER_CHECKS=OFF).
+bool cpu_machine_checks();
+
 /// The current CUDA device. Null in a build without CUDA.
 [[gnu::weak]] Device cuda_device();
 

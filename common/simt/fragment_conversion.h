@@ -3,7 +3,7 @@
 #include "common/simt/fragments.h"
 
 namespace simt {
-inline namespace SIMT_MACHINE {
+inline namespace SIMT_NAMESPACE {
 
 /// Two neighbouring accumulators [16, 8 + 8], rounded to T, as the operand A [16, 16] of the next product. Every lane
 /// already holds the elements that it needs, so this takes four conversions and no exchange between lanes:
@@ -15,5 +15,5 @@ __device__ __forceinline__ FragmentA<T> to_a(const FragmentC& left, const Fragme
              pack<T>(right.element[0], right.element[1]), pack<T>(right.element[2], right.element[3])}};
 }
 
-}  // namespace SIMT_MACHINE
+}  // namespace SIMT_NAMESPACE
 }  // namespace simt

@@ -9,7 +9,7 @@
 #include "common/simt/shared_layout.h"
 
 namespace simt {
-inline namespace SIMT_MACHINE {
+inline namespace SIMT_NAMESPACE {
 
 /// Launches `kernel`, first raising its shared-memory limit if it needs more than a block gets without asking, and
 /// records the launch. Throws LaunchError with the CUDA call's own error if the device refuses.
@@ -49,5 +49,5 @@ void launch(const char* name, const cudaLaunchConfig_t& config, void (*kernel)(P
                                                      config.dynamicSmemBytes)});
 }
 
-}  // namespace SIMT_MACHINE
+}  // namespace SIMT_NAMESPACE
 }  // namespace simt

@@ -1,15 +1,27 @@
 #pragma once
 
-// The one header that a kernel includes. It picks the machine by the compiler that reads the file: nvcc gives the GPU,
-// any other C++ compiler the checked CPU machine. `namespace ladder::SIMT_MACHINE` keeps the two builds of one kernel
-// apart in one program.
+// The one header that a kernel includes. It picks the machine: nvcc gives the GPU, any other C++ compiler the CPU
+// machine, checked unless SIMT_UNCHECKED is defined.
+//
+// SIMT_MACHINE     `namespace ladder::SIMT_MACHINE` keeps the builds of one kernel apart in one program. An unchecked
+//                  kernel takes the place of the checked one, so it has its name, unless the build chooses another.
+// SIMT_NAMESPACE   the same for what a machine defines in `namespace simt`.
 
-#ifdef __CUDACC__
+#if defined(__CUDACC__)
 #define SIMT_MACHINE cuda
+#define SIMT_NAMESPACE cuda
 #include "common/simt/cuda/fast_exp2.h"
 #include "common/simt/cuda/machine.h"
+#elif defined(SIMT_UNCHECKED)
+#ifndef SIMT_MACHINE
+#define SIMT_MACHINE cpu
+#endif
+#define SIMT_NAMESPACE unchecked
+#include "common/simt/cpu/fast_exp2.h"
+#include "common/simt/cpu/unchecked/machine.h"
 #else
 #define SIMT_MACHINE cpu
+#define SIMT_NAMESPACE cpu
 #include "common/simt/cpu/fast_exp2.h"
 #include "common/simt/cpu/machine.h"
 #endif

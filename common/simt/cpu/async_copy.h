@@ -21,7 +21,7 @@ void issue_copy(const Ref<V, SharedAccess>& destination, const void* source, int
     Block& block = Block::current();
     const SharedAccess& to = destination.memory();
     block.require_compute_capability(8, 0, kAsyncCopy, to.site);
-    block.copies.issue(block, {.destination = to.offset_of(block, destination.address()),
+    block.copies.issue(block, {.destination = block.shared.offset_of(destination.address()),
                                .source = source,
                                .bytes = sizeof(V),
                                .element_bytes = to.element_bytes,

@@ -86,7 +86,6 @@ void Block::run(const Launch& launch, uint3 index) {
     }
     stacks_.reserve(threads);
     threads_ = alive_ = threads;
-    waiting_at_.assign(threads, {});
     warps_.resize((threads + 31) / 32);
     for (int i = 0; i < threads; ++i) fibers_[i].stack = prepare_stack(stacks_.top_of(i), enter);
     for (int w = 0; w < int(warps_.size()); ++w) {
@@ -131,13 +130,13 @@ void Block::enter() {
     block.finish_thread();
 }
 
-// What runs at each barrier and warp collective is inlined into those two, see switch_stack().
+// What runs at each barrier and warp collective is inlined into those two, see switch_stack(), and written for the
+// usual case: the next lane goes on. What comes up once a warp, or never, is kept out of it.
 
 [[gnu::always_inline]] inline void Block::switch_to(int next) {
     StackPointer* const from = &fibers_[std::exchange(current_thread_, next)].stack;
     const Fiber& to = fibers_[next];
     threadIdx = to.index;
-    warp_interval_ = warp().interval;
     switch_stack(from, to.stack);
 }
 
@@ -147,30 +146,30 @@ void Block::leave() {
     __builtin_unreachable();
 }
 
-[[gnu::always_inline]] inline int Block::next_runnable() const {
-    const int own = warp_index();
-    const std::uint32_t runnable = warps_[own].runnable;
-    // Mostly it is the next lane. The processor guesses this branch right, and need not wait for the sums below.
-    if (runnable >> lane() >> 1 & 1) [[likely]]
-        return current_thread_ + 1;
-    if (const std::uint32_t later = runnable & static_cast<std::uint32_t>(~0ull << (lane() + 1)))
-        return own * 32 + std::countr_zero(later);
-    if (runnable) return own * 32 + std::countr_zero(runnable);
-    for (int i = 1, warps = int(warps_.size()); i < warps; ++i) {
-        const int w = (own + i) % warps;
-        if (warps_[w].runnable) return w * 32 + std::countr_zero(warps_[w].runnable);
-    }
-    return -1;
-}
-
 [[gnu::always_inline]] inline void Block::wait_for_others() {
     Warp& w = warp();
     w.runnable &= ~(1u << lane());
-    if (w.runnable == 0 && w.pending_count == 0) traffic.warp_meets(warp_index());  // at the barrier
-    const int next = next_runnable();
-    if (next < 0) [[unlikely]]
-        report_stuck();
-    switch_to(next);
+    if (w.runnable >> lane() >> 1 & 1) [[likely]]
+        switch_to(current_thread_ + 1);
+    else
+        switch_to(next_runnable());
+}
+
+int Block::next_runnable() {
+    const int own = warp_index(), warps = int(warps_.size());
+    const std::uint32_t runnable = warps_[own].runnable;
+    if (runnable) {
+        const std::uint32_t later = runnable & static_cast<std::uint32_t>(~0ull << (lane() + 1));
+        return own * 32 + std::countr_zero(later ? later : runnable);
+    }
+    if (warps_[own].pending_count == 0) traffic.warp_meets(own);  // at the barrier
+    for (int i = 1; i < warps; ++i) {
+        const int w = (own + i) % warps;
+        if (!warps_[w].runnable) continue;
+        warp_interval_ = warps_[w].interval;
+        return w * 32 + std::countr_zero(warps_[w].runnable);
+    }
+    report_stuck();
 }
 
 void Block::finish_thread() {
@@ -180,14 +179,11 @@ void Block::finish_thread() {
     w.live &= ~bit;
     w.runnable &= ~bit;
     --alive_;
-    if (w.live == 0) traffic.warp_meets(warp_index());
     if (at_barrier_ > 0) report_diverged_barrier(current_thread_, {}, true);
     for (int p = w.pending_count - 1; p >= 0; --p)
         if (w.pending[p].arrived == (w.pending[p].mask & w.live)) complete(w, p);
     if (alive_ == 0) leave();
-    const int next = next_runnable();
-    if (next < 0) report_stuck();
-    switch_to(next);
+    switch_to(next_runnable());
     __builtin_unreachable();
 }
 
@@ -198,7 +194,6 @@ void Block::barrier(SourceSite site) {
         barrier_site_ = site;
         first_at_barrier_ = current_thread_;
     }
-    waiting_at_[current_thread_] = site;
     if (++at_barrier_ == alive_)
         release_barrier();
     else
@@ -222,22 +217,10 @@ std::uint64_t Block::collective(Collective kind, std::uint32_t mask, std::uint64
     Warp& w = warp();
     const int me = lane();
     const std::uint32_t bit = 1u << me;
-    waiting_at_[current_thread_] = site;
     if (!(mask & bit)) [[unlikely]]
         report_foreign_mask(kind, mask, site);
-
-    int p = w.pending_count;
-    for (int i = 0; i < w.pending_count; ++i) {
-        const Pending& other = w.pending[i];
-        if (other.mask == mask && other.kind == kind && other.site == site && other.run == run)
-            p = i;
-        else if ((other.mask & bit) && (other.arrived & mask)) [[unlikely]]
-            report_diverged_collective(kind, mask, other, site);
-    }
-    if (p == w.pending_count) {
-        w.pending[p] = {mask, 0, kind, site, me, run};
-        ++w.pending_count;
-    }
+    const Pending& first = w.pending[0];
+    const int p = w.pending_count == 1 && first.same(kind, mask, site, run) ? 0 : join(w, kind, mask, site, run);
     w.value[me] = value;
     w.source[me] = source_lane;
     w.pending[p].arrived |= bit;
@@ -246,6 +229,22 @@ std::uint64_t Block::collective(Collective kind, std::uint32_t mask, std::uint64
     else
         wait_for_others();
     return w.result[me];
+}
+
+int Block::join(Warp& w, Collective kind, std::uint32_t mask, SourceSite site, WarpInstruction run) {
+    int p = w.pending_count;
+    for (int i = 0; i < w.pending_count; ++i) {
+        const Pending& other = w.pending[i];
+        if (other.same(kind, mask, site, run))
+            p = i;
+        else if ((other.mask >> lane() & 1) && (other.arrived & mask)) [[unlikely]]
+            report_diverged_collective(kind, mask, other, site);
+    }
+    if (p == w.pending_count) {
+        w.pending[p] = {mask, 0, kind, site, lane(), run};
+        ++w.pending_count;
+    }
+    return p;
 }
 
 void Block::complete(Warp& w, int pending_index) {
@@ -319,6 +318,16 @@ void Block::run_warp_instruction(Warp& w, const Pending& done) {
     traffic.warp_meets(warp);
 }
 
+void* Block::arena_bytes(std::size_t offset, std::size_t bytes) {
+    if (offset + bytes > shared.bytes()) [[unlikely]]
+        fail({.fault = Fault::arena_overflow,
+              .first = {current_thread_, {}},
+              .what = "carving a tile of " + std::to_string(bytes) + " bytes at byte " + std::to_string(offset) +
+                      ", but the launch asked for " + std::to_string(shared.bytes()) + " bytes of shared memory",
+              .advice = "dynamicSmemBytes of the launch must cover every tile, each rounded up to 16 bytes"});
+    return shared.data() + offset;
+}
+
 void Block::fail(MachineError::Report report) {
     failure_ = std::move(report);
     leave();
@@ -383,6 +392,13 @@ void Block::report_unsupported(int major, int minor, const char* instruction, So
           .advice = "choose a newer device with --profile, or a kernel that does without the instruction"});
 }
 
+SourceSite Block::waits_at(int thread) const {
+    const Warp& w = warps_[thread / 32];
+    for (int p = 0; p < w.pending_count; ++p)
+        if (w.pending[p].arrived >> thread % 32 & 1) return w.pending[p].site;
+    return barrier_site_;
+}
+
 void Block::report_stuck() {
     MachineError::Report report{.fault = Fault::deadlock,
                                 .what = "no thread can go on",
@@ -398,7 +414,7 @@ void Block::report_stuck() {
                 "; warp " + std::to_string(i) + " waits in " + name_of(pending.kind) + " for lanes " + hex(missing);
             if (missing) {
                 const int absent = int(i) * 32 + std::countr_zero(missing);
-                report.second = {absent, waiting_at_[absent]};
+                report.second = {absent, waits_at(absent)};
             }
         }
     if (at_barrier_ > 0) {

@@ -32,6 +32,10 @@ enum class Collective : std::uint8_t {
     mma,
 };
 
+/// Whether a launch's accesses to memory are checked and counted. Without, views are bare pointers, and barriers, warp
+/// collectives and the device's limits are all that the machine still watches.
+enum class Checks : bool { off, on };
+
 /// The stacks of a block's threads: one mapping, a guard page below each stack, pages touched only when used.
 class FiberStacks {
   public:
@@ -59,6 +63,7 @@ class Block {
         const Device& device;
         dim3 grid, block;
         std::size_t shared_bytes;
+        Checks checks;
         std::optional<LaunchLog::Detail> count;  ///< what to count
         GlobalLaunchShadow& global;
         void (*body)(const void*);
@@ -93,6 +98,7 @@ class Block {
             report_unsupported(major, minor, instruction, site);
     }
 
+    Checks checks() const { return launch_->checks; }
     int thread() const { return current_thread_; }
     int lane() const { return int(unsigned(current_thread_) % 32); }
     std::uint32_t warp_interval() const { return warp_interval_; }
@@ -118,6 +124,9 @@ class Block {
 
     [[noreturn, gnu::cold, gnu::noinline]] void report_bad_width(Collective kind, int width, SourceSite site);
 
+    /// `bytes` of shared memory, from `offset` on, for a bare view.
+    void* arena_bytes(std::size_t offset, std::size_t bytes);
+
     SharedMemory shared;
     GlobalShadow global;
     Traffic traffic;
@@ -130,6 +139,10 @@ class Block {
         SourceSite site;
         int first_lane;
         WarpInstruction run;
+
+        bool same(Collective kind_, std::uint32_t mask_, SourceSite site_, WarpInstruction run_) const {
+            return mask == mask_ && kind == kind_ && site == site_ && run == run_;
+        }
     };
     struct Warp {
         std::uint32_t live, runnable;
@@ -152,11 +165,13 @@ class Block {
                              WarpInstruction run);
     void run_warp_instruction(Warp&, const Pending&);
     void wait_for_others();
-    int next_runnable() const;
+    [[gnu::noinline]] int next_runnable();
+    [[gnu::noinline]] int join(Warp&, Collective kind, std::uint32_t mask, SourceSite site, WarpInstruction run);
     [[noreturn]] void finish_thread();
     [[noreturn]] void leave();
     void release_barrier();
     void complete(Warp&, int pending_index);
+    SourceSite waits_at(int thread) const;
     [[noreturn, gnu::cold, gnu::noinline]] void report_stuck();
     [[noreturn, gnu::cold, gnu::noinline]] void report_foreign_mask(Collective kind, std::uint32_t mask,
                                                                     SourceSite site);
@@ -175,7 +190,6 @@ class Block {
     FiberStacks stacks_;
     std::vector<Fiber> fibers_;  // with the indices of a block of shape_
     dim3 shape_{0, 0, 0};
-    std::vector<SourceSite> waiting_at_;
     std::vector<Warp> warps_;
     StackPointer home_ = nullptr;
     int threads_ = 0, alive_ = 0, current_thread_ = 0;

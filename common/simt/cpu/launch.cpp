@@ -116,7 +116,7 @@ void name_next_launch(const char* kernel) { launch_name = kernel; }
 
 Counters last_launch_counters() { return counters_of_last_launch; }
 
-cudaError_t run_grid(KernelKey kernel, const cudaLaunchConfig_t& config, void (*body)(const void*),
+cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& config, void (*body)(const void*),
                      const void* arguments) {
     counters_of_last_launch = {};
     const char* const name = std::exchange(launch_name, kUnnamed);
@@ -132,7 +132,8 @@ cudaError_t run_grid(KernelKey kernel, const cudaLaunchConfig_t& config, void (*
                                .grid = config.gridDim,
                                .block = config.blockDim,
                                .shared_bytes = config.dynamicSmemBytes,
-                               .count = LaunchLog::wanted(),
+                               .checks = checks,
+                               .count = checks == Checks::on ? LaunchLog::wanted() : std::nullopt,
                                .global = global,
                                .body = body,
                                .arguments = arguments};
@@ -180,6 +181,7 @@ cudaError_t run_grid(KernelKey kernel, const cudaLaunchConfig_t& config, void (*
         throw MachineError(*std::move(race));
     }
     if (failure) std::rethrow_exception(failure);
+    if (checks == Checks::off) return cudaSuccess;
     std::ranges::sort(counters.tensors, {}, &TensorTraffic::tensor);  // whichever worker finished first
     counters_of_last_launch = std::move(counters);
     return cudaSuccess;

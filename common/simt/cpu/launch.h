@@ -19,13 +19,11 @@ cudaError_t set_max_dynamic_shared_bytes(KernelKey kernel, int bytes);
 
 /// Checks the launch against the device's limits, then runs its blocks on the worker threads. Returns what the CUDA
 /// runtime returns for a launch that the device cannot do; throws MachineError for a kernel that does something wrong.
-cudaError_t run_grid(KernelKey kernel, const cudaLaunchConfig_t& config, void (*body)(const void*),
+cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& config, void (*body)(const void*),
                      const void* arguments);
 
 /// The device whose limits the launches of this program must keep.
 inline Device current_device() { return cpu_device(); }
-
-inline constexpr bool kCountsTraffic = true;
 
 /// The name that the next launch on this thread goes by in messages.
 void name_next_launch(const char* kernel);
@@ -48,15 +46,15 @@ cudaError_t cudaFuncSetAttribute(void (*kernel)(Parameters...), cudaFuncAttribut
 }
 
 template <class... Parameters, class... Arguments>
-cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
-                               Arguments&&... arguments) {
+cudaError_t launch_kernel(Checks checks, const cudaLaunchConfig_t& config, void (*kernel)(Parameters...),
+                          Arguments&&... arguments) {
     struct Call {
         void (*kernel)(Parameters...);
         std::tuple<Parameters...> arguments;
     };
     const Call call{kernel, std::tuple<Parameters...>(std::forward<Arguments>(arguments)...)};
     return run_grid(
-        reinterpret_cast<KernelKey>(kernel), *config,
+        checks, reinterpret_cast<KernelKey>(kernel), config,
         [](const void* erased) {
             const Call& call = *static_cast<const Call*>(erased);
             std::apply(call.kernel, call.arguments);
@@ -68,4 +66,3 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
 }  // namespace simt
 
 using simt::cpu::cudaFuncSetAttribute;
-using simt::cpu::cudaLaunchKernelEx;

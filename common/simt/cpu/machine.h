@@ -9,3 +9,19 @@
 #include "common/simt/cpu/launch.h"
 #include "common/simt/cpu/tensor_core.h"
 #include "common/simt/cpu/views.h"
+
+namespace simt {
+inline namespace cpu {
+
+inline constexpr bool kCountsTraffic = true;
+
+template <class... Parameters, class... Arguments>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
+                               Arguments&&... arguments) {
+    return launch_kernel(Checks::on, *config, kernel, std::forward<Arguments>(arguments)...);
+}
+
+}  // namespace cpu
+}  // namespace simt
+
+using simt::cpu::cudaLaunchKernelEx;

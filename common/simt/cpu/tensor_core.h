@@ -1,54 +1,21 @@
 #pragma once
 
-#include <cstdint>
-
-#include "common/simt/cpu/cuda_names.h"
+#include "common/simt/cpu/matrix_instructions.h"
 #include "common/simt/cpu/views.h"
-#include "common/simt/fragments.h"
-
-// Tensor-core instructions, as the CPU machine models them. What each function does is documented with the GPU's
-// version, in cuda/tensor_core.h.
 
 namespace simt {
 inline namespace cpu {
 
-/// What one lane hands to ldmatrix.
-struct MatrixRow {
-    const void* address;
-    SharedAccess memory;
-    void* registers;
-};
-
-/// Waits for all lanes, then reads `matrices` 8x8 matrices from the rows that lanes 0 to 8 * matrices - 1 passed, and
-/// fills the registers of all. The rows of the other lanes are not read. A race or an uninitialised element is reported
-/// with the thread that passed the row, although another one gets the element.
-void load_matrices(int matrices, bool transposed, const MatrixRow& row, SourceSite site);
-
 template <class Fragment, class V>
 void ldmatrix(Fragment& fragment, const Ref<V, SharedAccess>& row, SourceSite site = SourceSite::here()) {
-    load_matrices(LdmatrixOf<Fragment, V>::matrices, false, {row.address(), row.memory(), &fragment}, site);
+    load_matrices(LdmatrixOf<Fragment, V>::matrices, false,
+                  {row.address(), row.memory().element_bytes, row.memory().site, &fragment}, site);
 }
 
 template <class Fragment, class V>
 void ldmatrix_trans(Fragment& fragment, const Ref<V, SharedAccess>& row, SourceSite site = SourceSite::here()) {
-    load_matrices(LdmatrixOf<Fragment, V>::matrices, true, {row.address(), row.memory(), &fragment}, site);
-}
-
-/// Products are exact in float, unless those of bf16 leave its range. They are added to c one by one, k upwards, each
-/// sum rounded to the nearest float. So the sum keeps the bound that cuda/tensor_core.h states for the hardware, whose
-/// order and rounding are others.
-template <class T>
-void mma_m16n8k16(FragmentC& d, const FragmentA<T>& a, const FragmentB<T>& b, const FragmentC& c,
-                  SourceSite site = SourceSite::here());
-
-template <class T>
-void mma_m16n8k16(FragmentC& d, const FragmentA<T>& a, const FragmentB<T>& b, SourceSite site = SourceSite::here()) {
-    mma_m16n8k16(d, a, b, d, site);
-}
-
-template <class T>
-std::uint32_t pack(float low, float high) {
-    return T(low).bits() | std::uint32_t{T(high).bits()} << 16;
+    load_matrices(LdmatrixOf<Fragment, V>::matrices, true,
+                  {row.address(), row.memory().element_bytes, row.memory().site, &fragment}, site);
 }
 
 }  // namespace cpu

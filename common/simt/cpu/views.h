@@ -68,14 +68,11 @@ struct SharedAccess {
 
     void note_read(const void* p, std::size_t bytes) const {
         Block& block = Block::current();
-        block.read_shared(offset_of(block, p), bytes, element_bytes, site);
+        block.read_shared(block.shared.offset_of(p), bytes, element_bytes, site);
     }
     void note_write(const void* p, std::size_t bytes) const {
         Block& block = Block::current();
-        block.write_shared(offset_of(block, p), bytes, element_bytes, site);
-    }
-    static std::size_t offset_of(Block& block, const void* p) {
-        return std::size_t(static_cast<const std::byte*>(p) - block.shared.data());
+        block.write_shared(block.shared.offset_of(p), bytes, element_bytes, site);
     }
 };
 

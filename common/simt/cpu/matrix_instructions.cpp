@@ -1,8 +1,9 @@
-#include "common/simt/cpu/tensor_core.h"
-
+#include <array>
 #include <cstring>
 
+#include "common/simt/cpu/block.h"
 #include "common/simt/cpu/float16.h"
+#include "common/simt/cpu/matrix_instructions.h"
 
 namespace simt {
 inline namespace cpu {
@@ -13,10 +14,12 @@ void run_ldmatrix(Block& block, int warp, const std::array<const void*, 32>& row
     std::uint16_t element[matrices][8][8];
     for (int lane = 0; lane < 8 * matrices; ++lane) {
         const MatrixRow& row = *static_cast<const MatrixRow*>(rows[lane]);
-        const std::size_t offset = row.memory.offset_of(block, row.address);
-        const int thread = warp * 32 + lane;
-        block.shared.read(offset, 16, row.memory.element_bytes, thread, block.warp_interval(), row.memory.site);
-        block.traffic.shared(false, offset, 16, thread, row.memory.site);
+        if (block.checks() == Checks::on) {
+            const std::size_t offset = block.shared.offset_of(row.address);
+            const int thread = warp * 32 + lane;
+            block.shared.read(offset, 16, row.element_bytes, thread, block.warp_interval(), row.site);
+            block.traffic.shared(false, offset, 16, thread, row.site);
+        }
         std::memcpy(element[lane / 8][lane % 8], row.address, 16);
     }
     for (int lane = 0; lane < 32; ++lane) {

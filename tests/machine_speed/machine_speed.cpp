@@ -1,0 +1,345 @@
+// What the CPU machine costs: the same kernels with all checks, without, and the same arithmetic in plain nested loops.
+//
+// One worker. The three take turns, round after round, so that whatever else the processor does meets all of them
+// alike; the median over the rounds counts, and its spread is shown. Every result is compared with the plain loops'
+// before anything is timed.
+//
+// Plain loops never switch between threads; the machine does, each time that a thread meets the others of its warp or
+// block at a barrier or in a warp collective. How often, and what one such meeting costs, is measured too, and so its
+// share of the unchecked time.
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/simt/cpu/float16.h"
+#include "common/simt/device.h"
+#include "common/simt/launch_log.h"
+#include "phase5_decoding/decode_arguments.h"
+#include "tests/machine_speed/plain_loops.h"
+
+namespace ladder {
+
+// The kernels, compiled once for each machine.
+namespace cpu {
+void launch_fa2_forward(const AttentionArguments&);
+void launch_decode_split(const DecodeArguments&);
+void launch_online_softmax(const SoftmaxArguments&);
+}  // namespace cpu
+namespace unchecked {
+void launch_fa2_forward(const AttentionArguments&);
+void launch_decode_split(const DecodeArguments&);
+void launch_online_softmax(const SoftmaxArguments&);
+void launch_shuffles(float* sums, int threads, int times);
+}  // namespace unchecked
+
+namespace {
+
+using simt::ElementType;
+
+enum Contestant { kChecked, kUnchecked, kPlain };
+constexpr std::array<const char*, 3> kNames{"checked", "unchecked", "plain"};
+
+constexpr double kCheckedTarget = 4.0;    // times unchecked
+constexpr double kUncheckedTarget = 1.5;  // times plain loops
+
+/// A dense tensor on the host.
+class Buffer {
+  public:
+    Buffer(const char* name, ElementType type, std::vector<std::int64_t> sizes) {
+        argument_ = {.name = name, .type = type, .rank = int(sizes.size())};
+        std::int64_t count = 1;
+        for (int i = argument_.rank - 1; i >= 0; --i) {
+            argument_.extents[i] = sizes[i];
+            argument_.strides[i] = count;
+            count *= sizes[i];
+        }
+        count_ = std::size_t(count);
+        storage_.resize(count_ * 4 / sizeof(Line) + 1);
+        argument_.data = storage_.data();
+    }
+
+    void fill(std::mt19937& random) {
+        std::normal_distribution<float> normal;
+        for (std::size_t i = 0; i < count_; ++i) set(i, normal(random));
+    }
+    void forget() { std::memset(storage_.data(), 0xff, storage_.size() * sizeof(Line)); }  // NaN
+
+    std::vector<float> values() const {
+        std::vector<float> result(count_);
+        for (std::size_t i = 0; i < count_; ++i)
+            result[i] = argument_.type == ElementType::f32 ? at<float>(i) : float(at<simt::f16>(i));
+        return result;
+    }
+    const simt::TensorArgument& argument() const { return argument_; }
+
+  private:
+    struct alignas(64) Line {
+        std::byte bytes[64];
+    };
+    template <class T>
+    T& at(std::size_t i) const {
+        return static_cast<T*>(argument_.data)[i];
+    }
+    void set(std::size_t i, float value) {
+        if (argument_.type == ElementType::f32)
+            at<float>(i) = value;
+        else
+            at<simt::f16>(i) = simt::f16(value);
+    }
+
+    simt::TensorArgument argument_;
+    std::size_t count_;
+    std::vector<Line> storage_;
+};
+
+const char* name_of(ElementType type) { return type == ElementType::f32 ? "float32" : "float16"; }
+
+/// One problem, and how each contestant solves it.
+struct Race {
+    std::string kernel, problem;
+    Buffer* result;
+    std::array<std::function<void()>, 3> run;
+};
+
+struct Time {
+    double median, fastest, slowest;  // milliseconds
+};
+
+struct Outcome {
+    std::string kernel, problem;
+    std::array<Time, 3> times;
+    std::uint64_t meetings;  // of one thread with the others of its warp or block
+    double ratio(Contestant a, Contestant b) const { return times[a].median / times[b].median; }
+};
+
+/// Processor time of this thread, on which the one worker runs: time that other programs take does not count.
+double milliseconds_so_far() {
+    timespec now{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return double(now.tv_sec) * 1e3 + double(now.tv_nsec) * 1e-6;
+}
+
+double milliseconds_of(const std::function<void()>& work) {
+    const double start = milliseconds_so_far();
+    work();
+    return milliseconds_so_far() - start;
+}
+
+/// Exits if a contestant's result is not that of the plain loops: a wrong kernel's speed is worth nothing.
+void require_equal_results(const Race& race) {
+    race.result->forget();
+    race.run[kPlain]();
+    const std::vector<float> expected = race.result->values();
+    for (const Contestant contestant : {kChecked, kUnchecked}) {
+        race.result->forget();
+        race.run[contestant]();
+        const std::vector<float> found = race.result->values();
+        for (std::size_t i = 0; i < expected.size(); ++i)
+            if (!(std::abs(found[i] - expected[i]) <= 2e-3f)) {
+                fmt::print(stderr, "{} {}: element {} is {} by the {} kernel, {} by the plain loops\n", race.kernel,
+                           race.problem, i, found[i], kNames[contestant], expected[i]);
+                std::exit(EXIT_FAILURE);
+            }
+    }
+}
+
+std::uint64_t count_meetings(const Race& race) {
+    const simt::LaunchLog log;
+    race.run[kChecked]();
+    std::uint64_t meetings = 0;
+    for (const simt::LaunchRecord& launch : log.records())
+        meetings += launch.counters.warp_collectives * 32 +
+                    launch.counters.block_barriers * launch.block[0] * launch.block[1] * launch.block[2];
+    return meetings;
+}
+
+/// What it costs a thread to meet the others, in nanoseconds: the median, in a block of the kernels' usual size.
+double nanoseconds_per_meeting(int rounds) {
+    constexpr int threads = 128, times = 4000;
+    std::array<float, threads> sums;
+    std::vector<double> samples;
+    for (int round = 0; round < rounds; ++round)
+        samples.push_back(milliseconds_of([&] { unchecked::launch_shuffles(sums.data(), threads, times); }));
+    std::ranges::sort(samples);
+    return samples[samples.size() / 2] * 1e6 / (double(threads) * times);
+}
+
+Outcome measure(const Race& race, int rounds) {
+    require_equal_results(race);
+    std::array<std::vector<double>, 3> samples;
+    for (int round = 0; round < rounds; ++round)
+        for (std::size_t i = 0; i < samples.size(); ++i) samples[i].push_back(milliseconds_of(race.run[i]));
+    Outcome outcome{race.kernel, race.problem, {}, count_meetings(race)};
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+        std::ranges::sort(samples[i]);
+        outcome.times[i] = {samples[i][samples[i].size() / 2], samples[i].front(), samples[i].back()};
+    }
+    return outcome;
+}
+
+std::string processor() {
+    std::ifstream information("/proc/cpuinfo");
+    for (std::string line; std::getline(information, line);)
+        if (line.starts_with("model name")) return line.substr(line.find(": ") + 2);
+    return "unknown";
+}
+
+std::string today() {
+    const std::time_t now = std::time(nullptr);
+    std::array<char, 11> text{};
+    std::strftime(text.data(), text.size(), "%Y-%m-%d", std::gmtime(&now));
+    return text.data();
+}
+
+/// The share of the unchecked time that goes into meetings.
+double share_of_meetings(const Outcome& o, double nanoseconds) {
+    return double(o.meetings) * nanoseconds * 1e-6 / o.times[kUnchecked].median;
+}
+
+nlohmann::ordered_json json_of(const std::vector<Outcome>& outcomes, double meeting, int rounds) {
+    const char* commit = std::getenv("LADDER_COMMIT");
+    nlohmann::ordered_json json{
+        {"commit", commit ? commit : "unknown"},
+        {"date", today()},
+        {"processor", processor()},
+        {"compiler", MACHINE_SPEED_COMPILER},
+        {"options", MACHINE_SPEED_OPTIONS},
+        {"workers", 1},
+        {"rounds", rounds},
+        {"nanoseconds_per_meeting", meeting},
+        {"unit", "milliseconds"},
+        {"targets", {{"checked_over_unchecked", kCheckedTarget}, {"unchecked_over_plain", kUncheckedTarget}}},
+        {"results", nlohmann::ordered_json::array()}};
+    for (const Outcome& o : outcomes) {
+        nlohmann::ordered_json result{{"kernel", o.kernel}, {"problem", o.problem}};
+        for (std::size_t i = 0; i < kNames.size(); ++i)
+            result[kNames[i]] = {
+                {"median", o.times[i].median}, {"fastest", o.times[i].fastest}, {"slowest", o.times[i].slowest}};
+        result["checked_over_unchecked"] = o.ratio(kChecked, kUnchecked);
+        result["unchecked_over_plain"] = o.ratio(kUnchecked, kPlain);
+        result["meetings"] = o.meetings;
+        result["share_of_meetings"] = share_of_meetings(o, meeting);
+        json["results"].push_back(std::move(result));
+    }
+    return json;
+}
+
+void print_table(const std::vector<Outcome>& outcomes, double meeting) {
+    const auto cell = [](const Time& t) {
+        return fmt::format("{:.1f} ({:.1f}-{:.1f})", t.median, t.fastest, t.slowest);
+    };
+    constexpr const char* format = "{:<15}{:<30}{:>21}{:>21}{:>21}{:>8}{:>9}{:>10}{:>7}\n";
+    fmt::print(fmt::runtime(format), "kernel", "problem", "checked", "unchecked", "plain loops", "checks", "machine",
+               "meetings", "share");
+    for (const Outcome& o : outcomes)
+        fmt::print(fmt::runtime(format), o.kernel, o.problem, cell(o.times[kChecked]), cell(o.times[kUnchecked]),
+                   cell(o.times[kPlain]), fmt::format("{:.2f}x", o.ratio(kChecked, kUnchecked)),
+                   fmt::format("{:.2f}x", o.ratio(kUnchecked, kPlain)), o.meetings,
+                   fmt::format("{:.0f} %", 100 * share_of_meetings(o, meeting)));
+    fmt::print(R"(
+times     milliseconds: median (fastest-slowest)
+checks    checked / unchecked, to be at most {:.1f}x
+machine   unchecked / plain loops, to be at most {:.1f}x
+meetings  of a thread with the others of its warp or block, {:.1f} ns each; share: of the unchecked time
+)",
+               kCheckedTarget, kUncheckedTarget, meeting);
+}
+
+Outcome attention_race(ElementType type, std::mt19937& random, int rounds) {
+    constexpr std::int64_t B = 1, H = 4, N = 512, D = 64;
+    Buffer q("Q", type, {B, H, N, D}), k("K", type, {B, H, N, D}), v("V", type, {B, H, N, D});
+    Buffer out("O", type, {B, H, N, D}), lse("LSE", ElementType::f32, {B, H, N});
+    for (Buffer* input : {&q, &k, &v}) input->fill(random);
+    const AttentionArguments a{.q = q.argument(),
+                               .k = k.argument(),
+                               .v = v.argument(),
+                               .out = out.argument(),
+                               .lse = lse.argument(),
+                               .scale = 0.125f};
+    return measure({"fa2_forward",
+                    fmt::format("B{} H{} N{} D{} {}", B, H, N, D, name_of(type)),
+                    &out,
+                    {[&] { cpu::launch_fa2_forward(a); }, [&] { unchecked::launch_fa2_forward(a); },
+                     [&] { plain::attention(a); }}},
+                   rounds);
+}
+
+Outcome decode_race(ElementType type, std::mt19937& random, int rounds) {
+    constexpr std::int64_t B = 2, Hq = 8, Hkv = 2, N = 4096, D = 64;
+    Buffer q("Q", type, {B, Hq, 1, D}), k("K", type, {B, Hkv, N, D}), v("V", type, {B, Hkv, N, D});
+    Buffer out("O", type, {B * Hq, D}), lse("LSE", ElementType::f32, {B * Hq});
+    for (Buffer* input : {&q, &k, &v}) input->fill(random);
+    DecodeArguments a;
+    a.q = q.argument();
+    a.k = k.argument();
+    a.v = v.argument();
+    a.out = out.argument();
+    a.lse = lse.argument();
+    a.scale = 0.125f;
+    a.lengths.assign(B, N);
+    return measure(
+        {"decode_split",
+         fmt::format("B{} H{}/{} keys{} D{} {}", B, Hq, Hkv, N, D, name_of(type)),
+         &out,
+         {[&] { cpu::launch_decode_split(a); }, [&] { unchecked::launch_decode_split(a); }, [&] { plain::decode(a); }}},
+        rounds);
+}
+
+Outcome softmax_race(ElementType type, std::mt19937& random, int rounds) {
+    constexpr std::int64_t rows = 512, columns = 1024;
+    Buffer x("x", type, {rows, columns}), y("y", type, {rows, columns});
+    x.fill(random);
+    const SoftmaxArguments a{.x = x.argument(), .y = y.argument()};
+    return measure({"online_softmax",
+                    fmt::format("{} rows of {} {}", rows, columns, name_of(type)),
+                    &y,
+                    {[&] { cpu::launch_online_softmax(a); }, [&] { unchecked::launch_online_softmax(a); },
+                     [&] { plain::softmax(a); }}},
+                   rounds);
+}
+
+}  // namespace
+}  // namespace ladder
+
+int main(int argc, char** argv) {
+    using namespace ladder;
+    CLI::App app("Times kernels on the checked and the unchecked CPU machine, and the same arithmetic in plain loops.");
+    std::string json_file;
+    int rounds = 15;
+    app.add_option("--rounds", rounds, "how often each is run; the median counts")->check(CLI::Range(1, 1000));
+    app.add_option("--json", json_file, "also write the results to this file");
+    CLI11_PARSE(app, argc, argv);
+
+    simt::set_cpu_workers(1);
+    std::mt19937 random(1);
+    std::vector<Outcome> outcomes;
+    for (const auto race : {attention_race, decode_race, softmax_race})
+        for (const ElementType type : {ElementType::f32, ElementType::f16})
+            outcomes.push_back(race(type, random, rounds));
+    const double meeting = nanoseconds_per_meeting(rounds);
+    print_table(outcomes, meeting);
+
+    if (!json_file.empty()) {
+        std::ofstream file(json_file);
+        file << json_of(outcomes, meeting, rounds).dump(2) << "\n";
+        if (!file.flush()) {
+            fmt::print(stderr, "cannot write {}\n", json_file);
+            return EXIT_FAILURE;
+        }
+    }
+}
