@@ -20,7 +20,7 @@ endfunction()
 # How kernels are compiled for the CPU machine. Pragmas for GPUs, such as `#pragma unroll`, mean nothing to a C++ compiler;
 # -O3, and a limit high enough for a thread's part of a tile, unroll without being asked. That halves a kernel's time.
 set(LADDER_KERNEL_OPTIONS -Wno-unknown-pragmas)
-if(CMAKE_BUILD_TYPE STREQUAL "Release")
+if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT LADDER_SANITIZER)
     list(APPEND LADDER_KERNEL_OPTIONS -O3)
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
         list(APPEND LADDER_KERNEL_OPTIONS --param=max-completely-peeled-insns=800 --param=max-completely-peel-times=64)

@@ -72,6 +72,12 @@ class SharedArena {
     unsigned used_ = 0;
 };
 
+/// The launch's dynamic shared memory as a bare pointer: what CUDA also calls `extern __shared__ T name[]`.
+template <class T>
+__device__ __forceinline__ T* dynamic_shared_memory() {
+    return static_cast<T*>(arena_bytes(0, 0));
+}
+
 template <class T, int Rank>
 class GlobalTensor {
   public:

@@ -75,6 +75,10 @@ void* FiberStacks::top_of(int fiber) const {
     return base_ + (fiber + 1) * kStackBytes - (fiber % 32) * 128;
 }
 
+const void* FiberStacks::bottom_of(int fiber) const { return base_ + fiber * kStackBytes + kGuardBytes; }
+
+std::size_t FiberStacks::usable_bytes() { return kStackBytes - kGuardBytes; }
+
 void Block::run(const Launch& launch, uint3 index) {
     const int threads = static_cast<int>(launch.block.volume());
     if (shape_.x != launch.block.x || shape_.y != launch.block.y || shape_.z != launch.block.z) {
@@ -87,7 +91,10 @@ void Block::run(const Launch& launch, uint3 index) {
     stacks_.reserve(threads);
     threads_ = alive_ = threads;
     warps_.resize((threads + 31) / 32);
-    for (int i = 0; i < threads; ++i) fibers_[i].stack = prepare_stack(stacks_.top_of(i), enter);
+    for (int i = 0; i < threads; ++i) {
+        fibers_[i].stack = prepare_stack(stacks_.top_of(i), enter);
+        fibers_[i].sanitized.set_stack(stacks_.bottom_of(i), FiberStacks::usable_bytes());
+    }
     for (int w = 0; w < int(warps_.size()); ++w) {
         const int lanes = std::min(32, threads - w * 32);
         warps_[w].live = warps_[w].runnable = lanes == 32 ? ~0u : (1u << lanes) - 1;
@@ -112,7 +119,14 @@ void Block::run(const Launch& launch, uint3 index) {
     current_thread_ = 0;
     threadIdx = fibers_[0].index;
     warp_interval_ = warps_[0].interval;
+    sanitized_home_.start_here();
+    start_.enter();
+    sanitized_home_.leave_for(fibers_[0].sanitized);
     switch_stack(&home_, fibers_[0].stack);
+    sanitized_home_.arrive(sanitized_home_);
+    end_.pass();
+    if (failure_)
+        for (Fiber& fiber : fibers_) fiber.sanitized.abandon();
 
     traffic.end_block();
     global.end_block();
@@ -126,6 +140,8 @@ void Block::run(const Launch& launch, uint3 index) {
 
 void Block::enter() {
     Block& block = current();
+    block.fibers_[block.current_thread_].sanitized.arrive(block.sanitized_home_);
+    block.start_.pass();
     block.launch_->body(block.launch_->arguments);
     block.finish_thread();
 }
@@ -133,15 +149,19 @@ void Block::enter() {
 // What runs at each barrier and warp collective is inlined into those two, see switch_stack(), and written for the
 // usual case: the next lane goes on. What comes up once a warp, or never, is kept out of it.
 
-[[gnu::always_inline]] inline void Block::switch_to(int next) {
-    StackPointer* const from = &fibers_[std::exchange(current_thread_, next)].stack;
+[[gnu::always_inline]] inline void Block::switch_to(int next, bool for_good) {
+    Fiber& from = fibers_[std::exchange(current_thread_, next)];
     const Fiber& to = fibers_[next];
     threadIdx = to.index;
-    switch_stack(from, to.stack);
+    from.sanitized.leave_for(to.sanitized, for_good);
+    switch_stack(&from.stack, to.stack);
+    from.sanitized.arrive(sanitized_home_);
 }
 
 void Block::leave() {
+    end_.enter();
     StackPointer abandoned;
+    fibers_[current_thread_].sanitized.leave_for(sanitized_home_, true);
     switch_stack(&abandoned, home_);
     __builtin_unreachable();
 }
@@ -174,6 +194,7 @@ int Block::next_runnable() {
 
 void Block::finish_thread() {
     copies.thread_returns(*this);
+    end_.enter();
     Warp& w = warp();
     const std::uint32_t bit = 1u << lane();
     w.live &= ~bit;
@@ -183,7 +204,7 @@ void Block::finish_thread() {
     for (int p = w.pending_count - 1; p >= 0; --p)
         if (w.pending[p].arrived == (w.pending[p].mask & w.live)) complete(w, p);
     if (alive_ == 0) leave();
-    switch_to(next_runnable());
+    switch_to(next_runnable(), true);
     __builtin_unreachable();
 }
 
@@ -194,10 +215,13 @@ void Block::barrier(SourceSite site) {
         barrier_site_ = site;
         first_at_barrier_ = current_thread_;
     }
+    SanitizedMeeting& order = order_.next();
+    order.enter();
     if (++at_barrier_ == alive_)
         release_barrier();
     else
         wait_for_others();
+    order.pass();
 }
 
 void Block::release_barrier() {
@@ -207,6 +231,7 @@ void Block::release_barrier() {
         w.interval = warp_interval_;
     }
     at_barrier_ = 0;
+    order_.complete();
     global.open_block_interval();
     traffic.block_barrier();
     traffic.warp_meets(warp_index());  // the other warps waited, and met when they began to
@@ -224,10 +249,13 @@ std::uint64_t Block::collective(Collective kind, std::uint32_t mask, std::uint64
     w.value[me] = value;
     w.source[me] = source_lane;
     w.pending[p].arrived |= bit;
+    SanitizedMeeting& order = w.order.next();
+    if (kind == Collective::syncwarp) order.enter();
     if (w.pending[p].arrived == (mask & w.live))
         complete(w, p);
     else
         wait_for_others();
+    if (kind == Collective::syncwarp) order.pass();
     return w.result[me];
 }
 
@@ -256,6 +284,7 @@ void Block::complete(Warp& w, int pending_index) {
     std::uint32_t votes = 0;
     switch (done.kind) {
         case Collective::syncwarp:
+            w.order.complete();
             // A mask that leaves lanes out orders only some pairs. The shadow keeps one interval per warp, so such a
             // call counts as ordering nothing: too strict, never too lax.
             if (done.arrived == w.live) w.interval = warp_interval_ = shared.open_warp_interval();

@@ -9,6 +9,7 @@
 #include "common/simt/cpu/copy_queue.h"
 #include "common/simt/cpu/cuda_names.h"
 #include "common/simt/cpu/global_shadow.h"
+#include "common/simt/cpu/sanitizers.h"
 #include "common/simt/cpu/shared_memory.h"
 #include "common/simt/cpu/switch_stack.h"
 #include "common/simt/cpu/traffic.h"
@@ -46,7 +47,9 @@ class FiberStacks {
 
     void reserve(int count);
     void* top_of(int fiber) const;
-    static constexpr std::size_t kStackBytes = (128 << 10) + 4096;
+    const void* bottom_of(int fiber) const;
+    static std::size_t usable_bytes();
+    static constexpr std::size_t kStackBytes = (128 << 10) + kSanitizerStackBytes + 4096;
 
   private:
     std::byte* base_ = nullptr;
@@ -147,6 +150,7 @@ class Block {
     struct Warp {
         std::uint32_t live, runnable;
         std::uint32_t interval;
+        SanitizedBarrier order;  // of __syncwarp()
         int pending_count;
         Pending pending[32];
         std::uint64_t value[32], result[32];
@@ -157,10 +161,11 @@ class Block {
     struct Fiber {
         StackPointer stack;
         uint3 index;
+        [[no_unique_address]] SanitizedFiber sanitized;
     };
 
     [[noreturn]] static void enter();
-    void switch_to(int next);
+    void switch_to(int next, bool for_good = false);
     std::uint64_t collective(Collective kind, std::uint32_t mask, std::uint64_t value, int source_lane, SourceSite site,
                              WarpInstruction run);
     void run_warp_instruction(Warp&, const Pending&);
@@ -192,6 +197,9 @@ class Block {
     dim3 shape_{0, 0, 0};
     std::vector<Warp> warps_;
     StackPointer home_ = nullptr;
+    [[no_unique_address]] SanitizedFiber sanitized_home_;
+    SanitizedMeeting start_, end_;  // of all threads
+    SanitizedBarrier order_;        // of __syncthreads()
     int threads_ = 0, alive_ = 0, current_thread_ = 0;
     std::uint32_t warp_interval_ = 0;  // of the running thread's warp
     int at_barrier_ = 0, first_at_barrier_ = 0;

@@ -4,12 +4,27 @@
 
 // The words that CUDA adds to C++. They are keywords to nvcc; to the CPU machine they carry no information, since every
 // function runs on the one processor and __launch_bounds__ only steers register allocation.
-#define __global__
 #define __device__
 #define __host__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
+#define __align__(bytes) __attribute__((aligned(bytes)))
 #define __restrict__ __restrict
+
+// A raw array in shared memory, `__shared__ float sums[32];`: one for each OS thread, which runs one block at a time.
+// It starts with what the block before left there, as on the GPU. The machine watches only tiles, and leaves raw arrays
+// to AddressSanitizer and ThreadSanitizer. `extern __shared__` does not compile here: use
+// simt::dynamic_shared_memory<T>().
+#ifdef SIMT_ADDRESS_SANITIZER
+// AddressSanitizer watches no thread_local arrays; so these are static, and one block runs at a time
+// (kOneBlockAtATime). Nor does it watch those of functions that several files may share, such as templates; so a kernel
+// is its file's own.
+#define __global__ static
+#define __shared__ static
+#else
+#define __global__
+#define __shared__ static thread_local
+#endif
 
 namespace simt {
 inline namespace cpu {

@@ -16,6 +16,7 @@ namespace simt {
 inline namespace cpu {
 namespace {
 
+std::mutex one_block_at_a_time;
 std::mutex attributes_mutex;
 std::map<KernelKey, int> max_dynamic_shared_bytes;
 
@@ -137,6 +138,7 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
                                .global = global,
                                .body = body,
                                .arguments = arguments};
+    const auto alone = kOneBlockAtATime ? std::unique_lock(one_block_at_a_time) : std::unique_lock<std::mutex>();
     BlockQueue queue(config.gridDim);
     std::mutex results_mutex;
     Counters counters;
@@ -172,7 +174,8 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
     };
     {
         std::vector<std::jthread> helpers;
-        const std::size_t workers = std::min<std::size_t>(cpu_workers(), config.gridDim.volume());
+        const std::size_t workers =
+            kOneBlockAtATime ? 1 : std::min<std::size_t>(cpu_workers(), config.gridDim.volume());
         for (std::size_t i = 1; i < workers; ++i) helpers.emplace_back(work);
         work();
     }

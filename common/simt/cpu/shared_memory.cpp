@@ -7,6 +7,7 @@
 
 #include "common/simt/cpu/block.h"
 #include "common/simt/cpu/leniency.h"
+#include "common/simt/cpu/sanitizers.h"
 
 namespace simt {
 inline namespace cpu {
@@ -14,7 +15,7 @@ inline namespace cpu {
 void SharedMemory::Free::operator()(std::byte* p) const { std::free(p); }
 
 void SharedMemory::start_block(std::size_t bytes) {
-    const std::size_t rounded = (bytes + kNowhereBytes + kAlignment - 1) / kAlignment * kAlignment;
+    const std::size_t rounded = (bytes + kForbiddenBytes + kNowhereBytes + kAlignment - 1) / kAlignment * kAlignment;
     if (rounded > capacity_) {
         memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded)));
         if (!memory_) throw std::bad_alloc();
@@ -24,6 +25,8 @@ void SharedMemory::start_block(std::size_t bytes) {
         lines_.assign(cells_.size() / kLineCells, 0);
     }
     bytes_ = bytes;
+    allow_access(memory_.get(), capacity_);
+    forbid_access(memory_.get() + bytes, capacity_ - kNowhereBytes - bytes);
     std::memset(memory_.get(), 0xFF, bytes);
     regions_.clear();
     if (last_interval_ > UINT32_MAX / 2 || copies_in_flight_ > 0) {  // a block that failed leaves copies behind

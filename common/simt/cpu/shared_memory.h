@@ -29,6 +29,7 @@ class SharedMemory {
     static constexpr std::size_t kAlignment = 1024;
     static constexpr std::size_t kCellBytes = 2;
     static constexpr std::size_t kNowhereBytes = 64;
+    static constexpr std::size_t kForbiddenBytes = 64;  // between the block's memory and nowhere(), at least
 
     /// What a name in a message stands for: one tile carved from the arena.
     struct Region {

@@ -199,6 +199,12 @@ class SharedArena {
     std::size_t used_ = 0;
 };
 
+/// The launch's dynamic shared memory as a bare pointer, which nothing checks.
+template <class T>
+T* dynamic_shared_memory() {
+    return reinterpret_cast<T*>(Block::current().shared.data());
+}
+
 /// A tensor in global memory: a base, extents, strides in elements, and the name under which its traffic is counted.
 template <class T, int Rank>
 class GlobalTensor {
