@@ -1,0 +1,69 @@
+"""Makes the figures of the chapters, docs/figures/*.svg.
+
+  python3 docs/figures/make.py              writes them all
+  python3 docs/figures/make.py NAME…        writes some
+  python3 docs/figures/make.py --check      fails if a figure is not what this script makes of the sources
+
+Needs nothing but Python. The numbers come from the C++ sources (constants.py), the colours from palette.py.
+"""
+
+import argparse
+import importlib
+import pathlib
+import sys
+
+import constants
+import draw
+import palette
+
+HERE = pathlib.Path(__file__).resolve().parent
+CHAPTERS = ("phase0",)
+
+
+def figures():
+    """The name of every figure, and the function that draws it."""
+    drawings = {}
+    for chapter in CHAPTERS:
+        drawings |= importlib.import_module(chapter).FIGURES
+    return drawings
+
+
+def stale(made):
+    """What is wrong with the files that are there."""
+    there = {path.stem: path.read_text() for path in HERE.glob("*.svg")}
+    for name in sorted(made.keys() | there.keys()):
+        if name not in there:
+            yield f"docs/figures/{name}.svg is missing"
+        elif name not in made:
+            yield f"docs/figures/{name}.svg is made by nobody"
+        elif made[name] != there[name]:
+            yield f"docs/figures/{name}.svg is not what the sources say now"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="figures to write; all if none is named")
+    parser.add_argument("--check", action="store_true", help="write nothing, fail if a file differs")
+    options = parser.parse_args()
+
+    drawings = figures()
+    if unknown := set(options.names) - drawings.keys():
+        parser.error(f"no figure {', '.join(sorted(unknown))}; there are {', '.join(drawings)}")
+    try:
+        palette.check()
+        made = {name: drawing().svg() for name, drawing in drawings.items()
+                if options.check or not options.names or name in options.names}
+    except (constants.Missing, draw.FigureError, ValueError) as error:
+        sys.exit(f"docs/figures: {error}")
+
+    if options.check:
+        if problems := list(stale(made)):
+            sys.exit("\n".join(problems) + "\nRun python3 docs/figures/make.py, look at what changed, and commit it.")
+        print(f"{len(made)} figures are what the sources say")
+        return
+    for name, svg in made.items():
+        (HERE / f"{name}.svg").write_text(svg)
+
+
+if __name__ == "__main__":
+    main()
