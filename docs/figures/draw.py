@@ -121,6 +121,7 @@ class Figure:
             to = {"sub": 0.22, "sup": -0.38}.get(kind, 0.0) * size
             style = f' dy="{_number(to - shift)}"' if to != shift else ""
             shift = to
+            run = re.sub("^ ", "\u00a0", run)  # some programs drop the space after a raised or lowered word
             if kind in ("sub", "sup"):
                 style += f' font-size="{_number(0.78 * size)}"'
             elif kind:

@@ -1,0 +1,144 @@
+"""Figures of phase 1: standard attention's traffic, and the wall of shared memory."""
+
+from constants import Source, device
+from draw import MARGIN, WIDTH, Figure
+
+KIB = 1024
+MIB = 1024 * 1024
+
+
+def standard_traffic():
+    N, D, element = 1024, 64, 2
+    side = Source("phase1_naive/standard.cuh").number("kResultTile")
+    tiles = N // side
+    scores, strips = N * N * element, tiles * N * D * element  # read once per tile of the other operand
+    moved = {"Q": strips, "K": strips, "S out": scores, "S in": 3 * scores, "P out": scores, "P in": D // side * scores,
+             "V": strips, "O": N * D * element}
+    intermediate = sum(moved[name] for name in ("S out", "S in", "P out", "P in"))
+    figure = Figure("What standard attention moves through global memory",
+                    "Three kernels, one after the other. The first writes the scores S to global memory, the second reads them three "
+                    "times and writes the probabilities P, the third reads P. S and P are drawn to scale beside Q, K, V and O, "
+                    f"which are {N // D} times as small.")
+
+    chip, door, memory, large = 52, 118, 252, 150
+    small = large * D / N
+    figure.text(MARGIN, 36, "Three kernels on the chip")
+    for x, w, name in ((24, 176, "scores"), (216, 184, "softmax"), (416, 200, "values")):
+        figure.rect(x, chip, w, 48, fill="plain", line="plain", round_=6)
+        figure.text(x + w / 2, chip + 30, name, anchor="middle")
+
+    top = memory + 10
+    for x, w, name, colour in ((40, small, "Q", "q"), (76, small, "K", "k"), (118, large, "S", "s"), (326, large, "P", "s"),
+                               (528, small, "V", "v"), (586, small, "O", "o")):
+        figure.rect(x, top, w, large, fill=colour, line=colour, round_=0)
+        figure.text(x + w / 2, top + large + 22, name, anchor="middle", colour=colour, bold=True)
+        if w == large:
+            figure.text(x + w / 2, top + large / 2 + 6, f"{N} × {N}", anchor="middle")
+
+    def flow(x, name, colour, out=False, label=True):
+        bytes_moved = moved[name]
+        width = max(2.0, 6 * bytes_moved / scores)
+        ends = [(x, door), (x, memory)]
+        figure.arrow(*(ends if out else ends[::-1]), line=colour, width=width, head=12 + width)
+        if label:
+            figure.text(x + width / 2 + 11, (door + memory) / 2 + 5, f"{bytes_moved / MIB:.2g} MiB", size=14, colour=colour)
+
+    flow(40 + small / 2, "Q", "q", label=False)
+    flow(76 + small / 2, "K", "k", label=False)
+    flow(138, "S out", "s", out=True)
+    flow(236, "S in", "s")
+    flow(344, "P out", "s", out=True)
+    flow(438, "P in", "s")
+    flow(528 + small / 2, "V", "v", label=False)
+    flow(586 + small / 2, "O", "o", out=True, label=False)
+    bottom = top + large + 54
+    figure.text(MARGIN, bottom, f"Global memory, to scale (*N* = {N}, *D* = {D}, float16)")
+    figure.text(MARGIN, bottom + 26, f"Q, K and V come {tiles} times each, {moved['Q'] / MIB:.2g} MiB an arrow", colour="quiet")
+    figure.text(MARGIN, bottom + 52, f"S and P are {intermediate / MIB:.0f} of the {sum(moved.values()) / MIB:.0f} MiB moved",
+                colour="s", bold=True)
+    return figure
+
+
+def shared_bytes(scheme, keys, head_dim, block_rows, element):
+    """shared_need() of phase1_naive/shared_need.cpp, in total."""
+    def matrix(rows, columns):
+        return (rows * columns * element + 15) // 16 * 16
+    value_rows = {"A": keys, "B": Source("phase1_naive/shared_need.h").number("kValueTileRows")}[scheme]
+    return (matrix(block_rows, head_dim) + matrix(keys, head_dim) + matrix(value_rows, head_dim) + matrix(block_rows, keys))
+
+
+def longest(scheme, limit, **shape):
+    keys = 0
+    while shared_bytes(scheme, keys + 1, **shape) <= limit:
+        keys += 1
+    return keys
+
+
+def tiles_bytes(head_dim, element):
+    """fa2_shared_bytes() of phase3_fa2/fa2.cuh: what tiles of fixed size take."""
+    fa2 = Source("phase3_fa2/fa2.cuh")
+    B_r, B_c = (fa2.number(name, within="struct Fa2Tiles", D=head_dim) for name in ("B_r", "B_c"))
+    pitch = fa2.number("pitch", D=head_dim, element_bytes=element)
+    score_pitch = fa2.found(r'arena\.tile<float, B_r, B_c, ([^>]+)>\("P_ij"\)', B_c=B_c)
+    return (B_r + 2 * B_c) * pitch * element + B_r * score_pitch * 4
+
+
+def shared_memory_wall():
+    source = Source("phase1_naive/shared_need.h")
+    shape = {name: source.number(name, within="struct BlockedShape") for name in ("head_dim", "block_rows")} | {"element": 2}
+    limits = [(device(name).block_bytes_optin, label) for name, label in
+              (("rtx5060ti", "RTX 5060 Ti"), ("a100", "A100"), ("h200", "H200"))]
+    longest_of = {(scheme, limit): longest(scheme, limit, **shape) for scheme in "AB" for limit, _ in limits}
+    figure = Figure("Shared memory of a block against the number of keys",
+                    "Two straight lines rise with N, scheme A steeply, scheme B less so. Each meets the limit of every device: "
+                    + "; ".join(f"on the {label} at N = {longest_of['A', limit]} and {longest_of['B', limit]}"
+                                for limit, label in limits)
+                    + ". The tiles of phase 3 are a flat line below all limits.")
+    left, right, top, bottom = 68, WIDTH - MARGIN, 50, 420
+    most_keys, most_bytes = 640, 256 * KIB
+
+    def at(keys, size):
+        return left + (right - left) * keys / most_keys, bottom - (bottom - top) * size / most_bytes
+
+    figure.text(MARGIN, 32, f"KiB of shared memory that a block needs (*D* = {shape['head_dim']}, "
+                f"B_r = {shape['block_rows']}, float16)")
+    for keys in range(0, most_keys + 1, 128):
+        x, y = at(keys, 0)
+        figure.line((x, y), (x, y + 5))
+        if keys < most_keys:
+            figure.text(x, y + 24, f"{keys}", anchor="middle", size=14, colour="quiet")
+    figure.text(right, bottom + 24, "keys *N*", anchor="end", size=14, colour="quiet")
+    for size in range(0, most_bytes + 1, 64 * KIB):
+        x, y = at(0, size)
+        figure.line((x - 5, y), (x, y))
+        figure.text(x - 9, y + 5, f"{size // KIB}", anchor="end", size=14, colour="quiet")
+    figure.line(at(0, most_bytes), at(0, 0), at(most_keys, 0))
+
+    everyone = device("rtx5060ti").block_bytes
+    for limit, words, where in [(everyone, "any GPU, unasked: 48 KiB", "end")] + [
+            (limit, f"{label}: {limit // KIB} KiB", "end" if label == "RTX 5060 Ti" else "start") for limit, label in limits]:
+        (x0, y), (x1, _) = at(0, limit), at(most_keys, limit)
+        figure.line((x0, y), (x1, y), line="wrong", dash="6 4")
+        figure.text(x0 + 8 if where == "start" else x1, y - 7, words, size=14, colour="wrong", anchor=where)
+
+    for scheme, colour in (("A", "s"), ("B", "k")):
+        last = longest(scheme, most_bytes, **shape)
+        figure.line(at(0, shared_bytes(scheme, 0, **shape)), at(last, shared_bytes(scheme, last, **shape)), line=colour, width=3)
+        x, y = at(longest(scheme, most_bytes // 2, **shape), most_bytes // 2)
+        figure.text(x + (-14 if scheme == "A" else 14), y + 6, f"scheme {scheme}", bold=True, colour=colour,
+                    anchor="end" if scheme == "A" else "start")
+        for limit, _ in limits:
+            keys = longest_of[scheme, limit]
+            x, y = at(keys, shared_bytes(scheme, keys, **shape))
+            figure.circle(x, y, 5, fill=f"{colour}!")
+            if scheme == "A":
+                figure.text(x - 8, y - 8, f"{keys}", size=15, bold=True, colour=colour, anchor="end")
+            else:
+                figure.text(x + 9, y + 18, f"{keys}", size=15, bold=True, colour=colour)
+    tile = tiles_bytes(shape["head_dim"], shape["element"])
+    figure.line(at(0, tile), at(most_keys, tile), line="o", width=3)
+    figure.text(right, at(0, tile)[1] + 20, f"tiles of phase 3: {tile // KIB} KiB, any *N*", colour="o", anchor="end", size=15, bold=True)
+    return figure
+
+
+FIGURES = {"standard_traffic": standard_traffic, "shared_memory_wall": shared_memory_wall}
