@@ -6,6 +6,7 @@ Words that leave the figure, or that overlap others, are errors.
 
 import html
 import re
+import unicodedata
 
 import palette
 
@@ -43,6 +44,8 @@ def _runs(text):
 
 def _em(character):
     """Roughly how wide a character is in a wide system font, in units of the font size."""
+    if unicodedata.combining(character):
+        return 0.0
     if character in "ijl|!.,:;'· ":
         return 0.34
     if character in "ftrI()[]-/\"":
@@ -121,7 +124,6 @@ class Figure:
             to = {"sub": 0.22, "sup": -0.38}.get(kind, 0.0) * size
             style = f' dy="{_number(to - shift)}"' if to != shift else ""
             shift = to
-            run = re.sub("^ ", "\u00a0", run)  # some programs drop the space after a raised or lowered word
             if kind in ("sub", "sup"):
                 style += f' font-size="{_number(0.78 * size)}"'
             elif kind:
@@ -142,7 +144,7 @@ class Figure:
         self._check_words(height)
         style = self._style()
         return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {_number(height)}" '
-                f'width="{SHOWN_WIDTH}" height="{_number(height * SHOWN_WIDTH / WIDTH)}" role="img" '
+                f'width="{SHOWN_WIDTH}" height="{_number(height * SHOWN_WIDTH / WIDTH)}" role="img" xml:space="preserve" '
                 f'aria-labelledby="title description" font-size="16" fill="none" stroke-width="1.5" stroke-linejoin="round">\n'
                 f'<title id="title">{html.escape(self.title, quote=False)}</title>\n'
                 f'<desc id="description">{html.escape(self.description, quote=False)}</desc>\n'
