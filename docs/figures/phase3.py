@@ -83,7 +83,7 @@ def rows_over_warps():
     figure.text(left + 22, bottom, f"lane 0: {rows // step} × {B_c // LANES_PER_ROW} scores, in registers")
     figure.rect(left, bottom + 15, 14, 15, fill="s", line="s", round_=0, width=1)
     shuffles = LANES_PER_ROW.bit_length() - 1
-    figure.text(left + 22, bottom + 28, f"rows of lanes 0–{LANES_PER_ROW - 1}: maximum in {shuffles} shuffles")
+    figure.text(left + 22, bottom + 28, f"its rows: maximum in {shuffles} shuffles")
     return figure
 
 
