@@ -40,7 +40,6 @@ def causal_stages():
             fill = "s" if j < full else "s!" if j < visited else None
             figure.rect(left + w * j, top + h * i, w, h, fill=fill, line="rule" if j >= visited else "panel", round_=0, width=1)
     figure.line((left, top), (left + side, top + side), line="panel", width=3)
-    figure.line((left, top), (left + side, top + side), line="wrong", width=2, dash="7 4")
 
     at = left + side + 28
     for y, fill, name, words, line in ((top + 22, None, f"{counts['never']} never loaded", "above the diagonal", "rule"),
@@ -50,7 +49,7 @@ def causal_stages():
         figure.text(at + 28, y, name, bold=True)
         figure.text(at + 28, y + 23, words, size=15, colour="quiet")
     visited = counts["full"] + counts["edge"]
-    figure.text(at, top + side - 26, f"K and V tiles read:", colour="quiet")
+    figure.text(at, top + side - 26, "K and V tiles read:", colour="quiet")
     figure.text(at, top + side - 2, f"{visited} of {rows * columns}", colour="k", bold=True)
     return figure
 
@@ -78,11 +77,11 @@ def alignment():
                     figure.rect(x + cell * j, y + cell * i, cell - 4, cell - 4, fill="s!" if j < seen else None,
                                 line="s" if j < seen else "rule", round_=3)
                 if seen == 0:
-                    figure.text(x + cell * keys + 6, y + cell * i + 20, "sees nothing", size=15, colour="wrong")
+                    figure.text(x + cell * keys + 6, y + cell * i + 20, "sees nothing", size=15, colour="quiet")
             corner = (x - 9, y - 9) if side == "top-left" else (x + cell * keys + 5, y + cell * queries + 5)
-            figure.circle(*corner, 5, fill="wrong!")
+            figure.circle(*corner, 5, fill="ink!")
             y += cell * queries + 44
-    figure.circle(155, y - 8, 5, fill="wrong!")
+    figure.circle(155, y - 8, 5, fill="ink!")
     figure.text(170, y - 3, "the corner where the diagonal is fixed", size=15, colour="quiet")
     return figure
 

@@ -1,0 +1,163 @@
+"""Figures of the primer: the GPU and its memories."""
+
+import json
+
+from banks import draw_banks, passes
+from constants import BANK_BYTES, BANKS, ROOT, SECTOR_BYTES, WARP, Source, default_device
+from draw import MARGIN, WIDTH, Figure
+from phase3 import FA2, fa2_tiles
+
+KIB, MIB = 1024, 1024 * 1024
+
+
+def tour_queries():
+    """The shape of q in the tour: [B, Hq, Sq, D]."""
+    tour = json.loads((ROOT / "docs/results/h200/tour.json").read_text())
+    return next(phase["shapes"]["q"] for phase in tour["phases"] if phase["kernel"] == "fa2_forward")
+
+
+def gpu():
+    _, heads, length, head_dim = tour_queries()
+    tiles = -(-length // fa2_tiles(head_dim)[0])
+    threads = FA2.number("kFa2Threads")
+    warps = threads // WARP
+    figure = Figure("Grid, block, warp, lane",
+                    f"A grid of {heads * tiles} blocks; one block enlarged, with {warps} warps and a shared memory; one warp enlarged, with "
+                    f"{WARP} lanes; one lane with registers of its own.")
+    wide, words = 384, MARGIN + 384 + 28
+
+    def explain(y, name, *lines):
+        figure.text(words, y, name, bold=True)
+        for n, line in enumerate(lines):
+            figure.text(words, y + 24 * (n + 1), line, size=15, colour="quiet")
+
+    cell, row, top = wide / heads, 26, 28
+    explain(top + 16, "grid", f"{heads * tiles} blocks, in any", "order, on all", "multiprocessors")
+    for t in range(tiles):
+        for h in range(heads):
+            figure.rect(MARGIN + cell * h, top + row * t, cell - 5, row - 5, fill="q!" if (h, t) == (2, tiles - 1) else "q", line="q")
+    chosen, bottom = MARGIN + cell * 2, top + row * tiles - 5
+
+    block = bottom + 44
+    band = 24
+    height = band * warps + 58
+    figure.polygon([(chosen, bottom), (chosen + cell - 5, bottom), (MARGIN + wide, block), (MARGIN, block)], fill="q", opacity=0.4)
+    figure.rect(MARGIN, block, wide, height, line="q", round_=6)
+    explain(block + 22, "block", f"{threads} threads = {warps} warps,", "on one multiprocessor,", "with one shared", "memory")
+    lane = (wide - 28) / WARP
+    for w in range(warps):
+        for k in range(WARP):
+            figure.rect(MARGIN + 14 + lane * k, block + 14 + band * w, lane - 2, band - 7, fill="state!" if w == warps - 1 else "state",
+                        round_=1)
+    figure.rect(MARGIN + 14, block + 16 + band * warps, wide - 28, 28, fill="k", line="k")
+    figure.text(MARGIN + wide / 2, block + 35 + band * warps, "shared memory", anchor="middle", size=15)
+
+    warp = block + height + 44
+    row_of_warp = block + 14 + band * warps - 7
+    lane = wide / WARP
+    figure.polygon([(MARGIN + 14, row_of_warp), (MARGIN + wide - 14, row_of_warp), (MARGIN + wide, warp), (MARGIN, warp)], fill="state",
+                   opacity=0.4)
+    for k in range(WARP):
+        figure.rect(MARGIN + lane * k, warp, lane - 2, 30, fill="state!" if k == 5 else "state", line="state", round_=1, width=1)
+    explain(warp + 20, "warp", f"{WARP} lanes, one", "instruction for all")
+    chosen = MARGIN + lane * 5
+    thread = warp + 74
+    figure.polygon([(chosen, warp + 30), (chosen + lane - 2, warp + 30), (MARGIN + 180, thread), (MARGIN, thread)], fill="state", opacity=0.4)
+    figure.rect(MARGIN, thread, 180, 30, fill="state", line="state")
+    figure.text(MARGIN + 90, thread + 20, "registers", anchor="middle", size=15)
+    explain(thread + 20, "lane", "a thread: registers", "of its own")
+    return figure
+
+
+def memories():
+    device = default_device()
+    registers, shared = device.registers * 4, device.block_bytes_optin
+    figure = Figure("The memories of a GPU",
+                    f"Of an {device.product}: registers, {registers // KIB} KiB on each of {device.multiprocessors} multiprocessors, seen by one "
+                    f"thread; shared memory, up to {shared // KIB} KiB for a block, seen by its threads; the L2 cache, "
+                    f"{device.l2_bytes // MIB} MiB, and global memory, {device.bandwidth_gb_s:g} GB/s, seen by all.")
+    wide, words, top = 344, MARGIN + 344 + 40, 60
+    figure.text(MARGIN, 34, f"{device.product}: {device.multiprocessors} multiprocessors")
+    unit, gap = 100, 14
+    for n in range(3):
+        x = MARGIN + 8 + (unit + gap) * n
+        figure.rect(x, top, unit, 156, fill="plain", line="plain", round_=6)
+        for r in range(4):
+            for c in range(8):
+                figure.rect(x + 10 + 10 * c, top + 12 + 13 * r, 8, 10, fill="state", line="state", round_=0, width=1)
+        figure.rect(x + 10, top + 92, unit - 20, 50, fill="k", line="k")
+        figure.arrow((x + unit / 2, top + 86), (x + unit / 2, top + 70), line="plain", width=2, head=8)
+        figure.arrow((x + unit / 2, top + 182), (x + unit / 2, top + 146), line="plain", width=2.5)
+    figure.text(MARGIN + wide + 4, top + 118, "…", anchor="start", size=20)
+    figure.rect(MARGIN + 8, top + 184, wide - 16, 40, fill="s", line="s")
+    figure.text(MARGIN + wide / 2, top + 209, "L2 cache", anchor="middle")
+    figure.arrow((MARGIN + wide / 2, top + 266), (MARGIN + wide / 2, top + 228), line="q", width=5)
+    figure.rect(MARGIN + 8, top + 268, wide - 16, 76, fill="q", line="q")
+    figure.text(MARGIN + wide / 2, top + 311, "global memory: Q, K, V, O", anchor="middle")
+    for y, name, colour, size, seen in (
+            (top + 22, "registers", "state", f"{registers // KIB} KiB each", "seen by one thread"),
+            (top + 100, "shared memory", "k", f"a block: to {shared // KIB} KiB", "seen by its threads"),
+            (top + 196, "L2 cache", "s", f"{device.l2_bytes // MIB} MiB", "works by itself"),
+            (top + 286, "global memory", "q", f"gigabytes, {device.bandwidth_gb_s:g} GB/s", "seen by everyone")):
+        figure.text(words, y, name, bold=True, colour=colour)
+        figure.text(words, y + 23, size, size=15)
+        figure.text(words, y + 45, seen, size=15, colour="quiet")
+    return figure
+
+
+def coalescing():
+    word = 4
+    per_sector = SECTOR_BYTES // word
+    figure = Figure("Coalesced and scattered reads of a warp",
+                    f"{WARP} lanes read one float each. Neighbouring floats fill a few sectors of {SECTOR_BYTES} bytes. Floats {per_sector} "
+                    f"apart touch one sector for each lane, and most of what is fetched is thrown away.")
+    across = 64
+    cell = (WIDTH - 2 * MARGIN) / across
+    y = 36
+    for words_apart, title in ((1, "Lane *k* reads float *k*"), (per_sector, f"Lane *k* reads float {per_sector} *k*")):
+        used = {k * words_apart for k in range(WARP)}
+        sectors = sorted({w // per_sector for w in used})
+        figure.text(MARGIN, y, title, bold=True)
+        figure.text(WIDTH - MARGIN, y, f"{len(sectors)} sectors fetched, {100 * WARP * word / (len(sectors) * SECTOR_BYTES):g} % used",
+                    anchor="end", bold=True, colour="v" if words_apart == 1 else "wrong")
+        top, row = y + 18, 30
+        lines = max(1, len(sectors) * per_sector // across)
+        for line in range(lines):
+            for sector in range(across // per_sector):
+                x = MARGIN + cell * per_sector * sector
+                number = line * across // per_sector + sector
+                for w in range(per_sector):
+                    at = number * per_sector + w
+                    fill = "v!" if at in used else "wrong" if number in sectors else None
+                    if fill:
+                        figure.rect(x + cell * w, top + row * line, cell, 22, fill=fill, round_=0)
+                figure.rect(x, top + row * line, cell * per_sector, 22, line="plain" if number in sectors else "rule", round_=0)
+        y = top + row * lines + 40
+    y -= 8
+    for x, fill, line, words in ((MARGIN, "v!", None, "read by a lane"), (206, "wrong", None, "fetched for nothing"),
+                                 (416, None, "plain", f"a sector, {SECTOR_BYTES} bytes")):
+        figure.rect(x, y - 13, 16, 16, fill=fill, line=line, round_=0)
+        figure.text(x + 24, y, words, size=15)
+    return figure
+
+
+def banks():
+    standard = Source("phase1_naive/standard.cuh")
+    side = standard.number("kResultTile")
+    padded = standard.found(r"using RightTile = .*?kResultTile, (kResultTile[^>]*)>")
+    cell = 8.5
+    figure = Figure("Bank conflicts of a walk down a column",
+                    f"{WARP} lanes write one column of a tile, lane k in row k. With rows {side} floats apart all lanes meet in one bank; "
+                    f"with rows {padded} floats apart each meets a bank of its own.")
+    figure.text(MARGIN, 34, f"{WARP} lanes write a column of a tile, lane *k* in row *k*")
+    for x, apart, colour in ((MARGIN, side, "wrong"), (WIDTH - MARGIN - cell * BANKS, padded, "v")):
+        firsts = [apart * k for k in range(WARP)]
+        turns = passes(firsts, 1)
+        figure.text(x, 70, f"Rows {apart} floats apart", bold=True)
+        draw_banks(figure, x, 108, cell, cell, firsts, 1, f"{colour}!")
+        figure.text(x, 108 + cell * WARP + 28, f"{turns} passes" if turns > 1 else "1 pass", bold=True, colour=colour)
+        figure.text(x + cell * BANKS, 108 + cell * WARP + 28, f"{BANKS} banks of {BANK_BYTES} bytes", anchor="end", size=14, colour="quiet")
+    return figure
+
+
+FIGURES = {"gpu": gpu, "memories": memories, "coalescing": coalescing, "banks": banks}
