@@ -17,7 +17,7 @@ import draw
 import palette
 
 HERE = pathlib.Path(__file__).resolve().parent
-CHAPTERS = ("primer", "phase0", "phase1", "phase2", "phase3", "phase4", "phase5")
+CHAPTERS = ("primer", "cpu_machine", "phase0", "phase1", "phase2", "phase3", "phase4", "phase5")
 
 
 def figures():

@@ -41,7 +41,7 @@ def split_keys():
         busy = min(blocks, everyone)
         figure.text(left, y, words, bold=True)
         figure.text(left + strip, y, f"{keys} keys", anchor="end", colour="k")
-        figure.text(grid, y, f"{busy} of {everyone} at work", bold=True, colour="state")
+        figure.text(grid, y, f"{busy} of {everyone} at work", bold=True)
         top = y + 16
         for h in range(heads):
             at = top + row * h
@@ -53,7 +53,7 @@ def split_keys():
         height = (row * heads - 6) / -(-everyone // across)
         for n in range(everyone):
             figure.rect(grid + cell * (n % across), top + height * (n // across), cell - 3, height - 3,
-                        fill="state!" if n < busy else "plain", round_=2)
+                        fill="plain!" if n < busy else "plain", round_=2)
         figure.text(left, top + row * heads + 18, f"{heads} × {pieces} = {blocks} blocks" if pieces > 1 else f"{blocks} blocks",
                     colour="quiet")
         figure.text(grid, top + row * heads + 18, "multiprocessors", colour="quiet")

@@ -31,41 +31,40 @@ def gpu():
         for n, line in enumerate(lines):
             figure.text(words, y + 24 * (n + 1), line, size=15, colour="quiet")
 
+    def enlarge(left, right, y, to_left, to_right, to_y):
+        figure.polygon([(left, y), (right, y), (to_right, to_y), (to_left, to_y)], fill="plain", opacity=0.6)
+
     cell, row, top = wide / heads, 26, 28
     explain(top + 16, "grid", f"{heads * tiles} blocks, in any", "order, on all", "multiprocessors")
     for t in range(tiles):
         for h in range(heads):
-            figure.rect(MARGIN + cell * h, top + row * t, cell - 5, row - 5, fill="q!" if (h, t) == (2, tiles - 1) else "q", line="q")
-    chosen, bottom = MARGIN + cell * 2, top + row * tiles - 5
+            figure.rect(MARGIN + cell * h, top + row * t, cell - 5, row - 5, fill="plain!" if (h, t) == (2, tiles - 1) else "plain",
+                        line="plain")
 
-    block = bottom + 44
-    band = 24
-    height = band * warps + 58
-    figure.polygon([(chosen, bottom), (chosen + cell - 5, bottom), (MARGIN + wide, block), (MARGIN, block)], fill="q", opacity=0.4)
-    figure.rect(MARGIN, block, wide, height, line="q", round_=6)
+    block = top + row * tiles + 40
+    enlarge(MARGIN + cell * 2, MARGIN + cell * 3 - 5, top + row * tiles - 4, MARGIN, MARGIN + wide, block)
+    band, inside = 24, wide - 28
+    height = band * warps + 62
+    figure.rect(MARGIN, block, wide, height, fill="panel", line="plain", round_=6)
     explain(block + 22, "block", f"{threads} threads = {warps} warps,", "on one multiprocessor,", "with one shared", "memory")
-    lane = (wide - 28) / WARP
+    figure.rect(MARGIN + 14, block + 14, inside, 30, fill="plain", line="plain")
+    figure.text(MARGIN + wide / 2, block + 34, "shared memory", anchor="middle", size=15)
+    first_warp = block + 56
     for w in range(warps):
         for k in range(WARP):
-            figure.rect(MARGIN + 14 + lane * k, block + 14 + band * w, lane - 2, band - 7, fill="state!" if w == warps - 1 else "state",
-                        round_=1)
-    figure.rect(MARGIN + 14, block + 16 + band * warps, wide - 28, 28, fill="k", line="k")
-    figure.text(MARGIN + wide / 2, block + 35 + band * warps, "shared memory", anchor="middle", size=15)
+            figure.rect(MARGIN + 14 + inside / WARP * k, first_warp + band * w, inside / WARP - 2, band - 7,
+                        fill="plain!" if w == warps - 1 else "plain", line="plain", round_=1, width=1)
 
-    warp = block + height + 44
-    row_of_warp = block + 14 + band * warps - 7
-    lane = wide / WARP
-    figure.polygon([(MARGIN + 14, row_of_warp), (MARGIN + wide - 14, row_of_warp), (MARGIN + wide, warp), (MARGIN, warp)], fill="state",
-                   opacity=0.4)
+    warp, lane, chosen = block + height + 40, wide / WARP, 5
+    enlarge(MARGIN + 14, MARGIN + 12 + inside, first_warp + band * warps - 6, MARGIN, MARGIN + wide - 2, warp)
     for k in range(WARP):
-        figure.rect(MARGIN + lane * k, warp, lane - 2, 30, fill="state!" if k == 5 else "state", line="state", round_=1, width=1)
-    explain(warp + 20, "warp", f"{WARP} lanes, one", "instruction for all")
-    chosen = MARGIN + lane * 5
-    thread = warp + 74
-    figure.polygon([(chosen, warp + 30), (chosen + lane - 2, warp + 30), (MARGIN + 180, thread), (MARGIN, thread)], fill="state", opacity=0.4)
-    figure.rect(MARGIN, thread, 180, 30, fill="state", line="state")
-    figure.text(MARGIN + 90, thread + 20, "registers", anchor="middle", size=15)
-    explain(thread + 20, "lane", "a thread: registers", "of its own")
+        figure.rect(MARGIN + lane * k, warp, lane - 2, 30, fill="plain!" if k == chosen else "plain", line="plain", round_=1, width=1)
+    explain(warp + 8, "warp", f"{WARP} lanes, one", "instruction for all")
+    thread = warp + 84
+    enlarge(MARGIN + lane * chosen, MARGIN + lane * (chosen + 1) - 2, warp + 31, MARGIN, MARGIN + 180, thread)
+    figure.rect(MARGIN, thread, 180, 34, fill="plain", line="plain")
+    figure.text(MARGIN + 90, thread + 22, "registers", anchor="middle", size=15)
+    explain(thread + 8, "lane", "a thread, with registers", "of its own")
     return figure
 
 
@@ -78,28 +77,33 @@ def memories():
                     f"{device.l2_bytes // MIB} MiB, and global memory, {device.bandwidth_gb_s:g} GB/s, seen by all.")
     wide, words, top = 344, MARGIN + 344 + 40, 60
     figure.text(MARGIN, 34, f"{device.product}: {device.multiprocessors} multiprocessors")
-    unit, gap = 100, 14
+    unit, gap = 104, 16
     for n in range(3):
-        x = MARGIN + 8 + (unit + gap) * n
-        figure.rect(x, top, unit, 156, fill="plain", line="plain", round_=6)
+        x = MARGIN + (unit + gap) * n
+        figure.rect(x, top, unit, 152, fill="plain", line="plain", round_=6)
         for r in range(4):
             for c in range(8):
-                figure.rect(x + 10 + 10 * c, top + 12 + 13 * r, 8, 10, fill="state", line="state", round_=0, width=1)
-        figure.rect(x + 10, top + 92, unit - 20, 50, fill="k", line="k")
-        figure.arrow((x + unit / 2, top + 86), (x + unit / 2, top + 70), line="plain", width=2, head=8)
-        figure.arrow((x + unit / 2, top + 182), (x + unit / 2, top + 146), line="plain", width=2.5)
-    figure.text(MARGIN + wide + 4, top + 118, "…", anchor="start", size=20)
-    figure.rect(MARGIN + 8, top + 184, wide - 16, 40, fill="s", line="s")
-    figure.text(MARGIN + wide / 2, top + 209, "L2 cache", anchor="middle")
-    figure.arrow((MARGIN + wide / 2, top + 266), (MARGIN + wide / 2, top + 228), line="q", width=5)
-    figure.rect(MARGIN + 8, top + 268, wide - 16, 76, fill="q", line="q")
-    figure.text(MARGIN + wide / 2, top + 311, "global memory: Q, K, V, O", anchor="middle")
-    for y, name, colour, size, seen in (
-            (top + 22, "registers", "state", f"{registers // KIB} KiB each", "seen by one thread"),
-            (top + 100, "shared memory", "k", f"a block: to {shared // KIB} KiB", "seen by its threads"),
-            (top + 196, "L2 cache", "s", f"{device.l2_bytes // MIB} MiB", "works by itself"),
-            (top + 286, "global memory", "q", f"gigabytes, {device.bandwidth_gb_s:g} GB/s", "seen by everyone")):
-        figure.text(words, y, name, bold=True, colour=colour)
+                held = "state" if c == 7 else "o"
+                figure.rect(x + 13 + 10 * c, top + 12 + 13 * r, 7, 10, fill=held, line=held, round_=0, width=1)
+        figure.rect(x + 10, top + 86, unit - 20, 54, fill="panel", line="plain")
+        for name, at, w in (("q", 16, 22), ("k", 42, 11), ("v", 57, 11), ("s", 72, 16)):
+            figure.rect(x + at, top + 94, w, 38, fill=name, line=name, round_=0)
+        figure.arrow((x + unit / 2, top + 84), (x + unit / 2, top + 67), line="plain", width=2, head=8)
+        figure.arrow((x + unit / 2, top + 183), (x + unit / 2, top + 155), line="plain", width=2.5)
+    figure.text(MARGIN + wide + 4, top + 82, "…", anchor="start", size=20)
+    figure.rect(MARGIN, top + 184, wide, 40, fill="plain", line="plain")
+    figure.text(MARGIN + wide / 2, top + 209, "copies, kept for a while", anchor="middle", size=15)
+    figure.arrow((MARGIN + wide / 2, top + 262), (MARGIN + wide / 2, top + 227), line="plain", width=5)
+    figure.rect(MARGIN, top + 264, wide, 90, fill="panel", line="plain")
+    for n, name in enumerate("QKVO"):
+        figure.rect(MARGIN + 12 + 82 * n, top + 276, 74, 66, fill=name.lower(), line=name.lower(), round_=0)
+        figure.text(MARGIN + 49 + 82 * n, top + 315, name, anchor="middle", bold=True, colour=name.lower())
+    for y, name, size, seen in (
+            (top + 14, "registers", f"{registers // KIB} KiB on each", "seen by one thread"),
+            (top + 94, "shared memory", f"a block: to {shared // KIB} KiB", "seen by its threads"),
+            (top + 188, "L2 cache", f"{device.l2_bytes // MIB} MiB", "works by itself"),
+            (top + 284, "global memory", f"gigabytes, {device.bandwidth_gb_s:g} GB/s", "seen by everyone")):
+        figure.text(words, y, name, bold=True)
         figure.text(words, y + 23, size, size=15)
         figure.text(words, y + 45, seen, size=15, colour="quiet")
     return figure
@@ -119,7 +123,7 @@ def coalescing():
         sectors = sorted({w // per_sector for w in used})
         figure.text(MARGIN, y, title, bold=True)
         figure.text(WIDTH - MARGIN, y, f"{len(sectors)} sectors fetched, {100 * WARP * word / (len(sectors) * SECTOR_BYTES):g} % used",
-                    anchor="end", bold=True, colour="v" if words_apart == 1 else "wrong")
+                    anchor="end", bold=True, colour="ink" if words_apart == 1 else "wrong")
         top, row = y + 18, 30
         lines = max(1, len(sectors) * per_sector // across)
         for line in range(lines):
@@ -128,13 +132,13 @@ def coalescing():
                 number = line * across // per_sector + sector
                 for w in range(per_sector):
                     at = number * per_sector + w
-                    fill = "v!" if at in used else "wrong" if number in sectors else None
+                    fill = "plain!" if at in used else "wrong" if number in sectors else None
                     if fill:
                         figure.rect(x + cell * w, top + row * line, cell, 22, fill=fill, round_=0)
                 figure.rect(x, top + row * line, cell * per_sector, 22, line="plain" if number in sectors else "rule", round_=0)
         y = top + row * lines + 40
     y -= 8
-    for x, fill, line, words in ((MARGIN, "v!", None, "read by a lane"), (206, "wrong", None, "fetched for nothing"),
+    for x, fill, line, words in ((MARGIN, "plain!", None, "read by a lane"), (206, "wrong", None, "fetched for nothing"),
                                  (416, None, "plain", f"a sector, {SECTOR_BYTES} bytes")):
         figure.rect(x, y - 13, 16, 16, fill=fill, line=line, round_=0)
         figure.text(x + 24, y, words, size=15)
@@ -150,7 +154,7 @@ def banks():
                     f"{WARP} lanes write one column of a tile, lane k in row k. With rows {side} floats apart all lanes meet in one bank; "
                     f"with rows {padded} floats apart each meets a bank of its own.")
     figure.text(MARGIN, 34, f"{WARP} lanes write a column of a tile, lane *k* in row *k*")
-    for x, apart, colour in ((MARGIN, side, "wrong"), (WIDTH - MARGIN - cell * BANKS, padded, "v")):
+    for x, apart, colour in ((MARGIN, side, "wrong"), (WIDTH - MARGIN - cell * BANKS, padded, "plain")):
         firsts = [apart * k for k in range(WARP)]
         turns = passes(firsts, 1)
         figure.text(x, 70, f"Rows {apart} floats apart", bold=True)
