@@ -17,7 +17,7 @@ def passes(first_words, words_per_lane):
 def draw_banks(figure, x, y, cell, row, first_words, words_per_lane, colour, axis=AXIS):
     """One line for each lane, one column for each bank; what the lane reads is filled."""
     for bank in axis:
-        figure.text(x + cell * (bank + 0.5), y - 8, f"{bank}", size=14, colour="quiet", anchor="middle")
+        figure.text(x + cell * (bank + 0.5), y - 8, f"{bank}", size=15, colour="quiet", anchor="middle")
     grid = "".join(f"M{x} {y + row * i}H{x + cell * BANKS}" for i in range(len(first_words) + 1))
     grid += "".join(f"M{x + cell * bank:g} {y}V{y + row * len(first_words)}" for bank in range(BANKS + 1))
     figure.path(grid, line="rule", width=0.75, opacity=0.6)

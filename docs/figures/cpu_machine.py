@@ -28,10 +28,10 @@ def machine():
             width = w * unit / sum(units)
             colour = marked.get(name)
             figure.rect(at, y, width - 3, 34, fill=f"{colour}" if colour else "plain", line=colour, round_=3, width=2)
-            figure.text(at + width / 2 - 1, y + 23, name, size=15, anchor="middle", colour="ink" if colour else "quiet", bold=bool(colour))
+            figure.text(at + width / 2 - 1, y + 23, name, size=16, anchor="middle", colour="ink" if colour else "quiet", bold=bool(colour))
             where[name] = at + width / 2 - 1
             at += width
-        figure.text(x + w / 2, y - 9, f"interval {interval}", size=15, colour="quiet", anchor="middle")
+        figure.text(x + w / 2, y - 9, f"interval {interval}", size=16, colour="quiet", anchor="middle")
         return where
 
     half = (whole - 40) / 2
@@ -44,18 +44,18 @@ def machine():
             read = turns(MARGIN + half + 40, half, y, 8, {r: "v"})[r]
             middle = MARGIN + half + 20 - 1.5
             figure.line((middle, y - 22), (middle, y + 46), line="quiet", width=2.5, dash="8 5")
-            figure.text(middle, y + 66, "`__syncthreads()`", size=14, colour="quiet", anchor="middle")
+            figure.text(middle, y + 66, "`__syncthreads()`", size=15, colour="quiet", anchor="middle")
         else:
             where = turns(MARGIN, whole, y, 7, {w: "v", r: "wrong"})
             write, read = where[w], where[r]
         cell = y + 92
         figure.arrow((write, y + 38), (write, cell - 4), line="v")
         figure.arrow((read, cell - 4), (read, y + 38), line="v" if barrier else "wrong")
-        figure.text(write - 10, y + 66, "writes", size=15, colour="v", anchor="end")
-        figure.text(read + 12, y + 66, "reads", size=15, colour="v" if barrier else "wrong")
+        figure.text(write - 10, y + 66, "writes", size=16, colour="v", anchor="end")
+        figure.text(read + 12, y + 66, "reads", size=16, colour="v" if barrier else "wrong")
         figure.rect(MARGIN, cell, whole, 62, fill="v", line="v", round_=6)
         figure.text(MARGIN + 16, cell + 26, f"V_j({key}, {column})", bold=True)
-        figure.text(MARGIN + 16, cell + 49, f"shadow: thread {writer} wrote, interval 7", size=15)
+        figure.text(MARGIN + 16, cell + 49, f"shadow: thread {writer} wrote, interval 7", size=16)
         verdict = "8 comes after 7: in order" if barrier else "read in 7 too: a race"
         figure.text(WIDTH - MARGIN - 16, cell + 26, verdict, bold=True, anchor="end", colour="v" if barrier else "wrong")
     return figure

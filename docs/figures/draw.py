@@ -1,6 +1,6 @@
 """Draws one figure as SVG: shapes and words in the colours of palette.py, light or dark as the reader's system is.
 
-Lengths are pixels of a figure 640 wide. Pages show figures between 720 and 350 pixels wide, so words have at least 14.
+Lengths are pixels of a figure 640 wide. Pages show figures between 720 and 350 pixels wide, so words have at least 15.
 Words that leave the figure, or that overlap others, are errors.
 """
 
@@ -13,7 +13,7 @@ import palette
 WIDTH = 640
 SHOWN_WIDTH = 720
 MARGIN = 24
-SMALLEST = 14
+SMALLEST = 15
 
 SANS = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 MONO = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace'
@@ -110,7 +110,7 @@ class Figure:
         """Holds together what lies between x0 and x1 above y (or below, with a negative depth)."""
         self.line((x0, y), (x0, y + depth), (x1, y + depth), (x1, y), line=line)
 
-    def text(self, x, y, words, size=16, colour="ink", anchor="start", bold=False):
+    def text(self, x, y, words, size=17, colour="ink", anchor="start", bold=False):
         """One line of words with its baseline at y; see _runs for the marks in it."""
         if size < SMALLEST:
             raise FigureError(f'"{words}" is {size} pixels high; readers on a phone need {SMALLEST}')
@@ -131,7 +131,7 @@ class Figure:
                 self._classes.add(kind)
             spans.append(f"<tspan{style}>{html.escape(run, quote=False)}</tspan>" if style else html.escape(run, quote=False))
         attributes = [f'x="{_number(x)}" y="{_number(y)}"', f'class="{self._class("fill", colour + "!")}"']
-        if size != 16:
+        if size != 17:
             attributes.append(f'font-size="{_number(size)}"')
         if anchor != "start":
             attributes.append(f'text-anchor="{anchor}"')
@@ -145,7 +145,7 @@ class Figure:
         style = self._style()
         return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {_number(height)}" '
                 f'width="{SHOWN_WIDTH}" height="{_number(height * SHOWN_WIDTH / WIDTH)}" role="img" xml:space="preserve" '
-                f'aria-labelledby="title description" font-size="16" fill="none" stroke-width="1.5" stroke-linejoin="round">\n'
+                f'aria-labelledby="title description" font-size="17" fill="none" stroke-width="1.5" stroke-linejoin="round">\n'
                 f'<title id="title">{html.escape(self.title, quote=False)}</title>\n'
                 f'<desc id="description">{html.escape(self.description, quote=False)}</desc>\n'
                 f"<style>\n{style}\n</style>\n"

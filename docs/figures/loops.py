@@ -63,7 +63,7 @@ def draw_grid(figure, grid, progress, current, *, keys_now=None, rows_now=()):
             figure.rect(x, grid.y(i), w, ROW, fill=f"{colour}!" if i in rows_now else colour, line=colour, round_=0)
     figure.text(LEFT - 24, grid.bottom + 20, "Q", colour="q", anchor="middle", bold=True)
     figure.text(RIGHT + 24, grid.bottom + 20, "O", colour="o", anchor="middle", bold=True)
-    figure.text(RIGHT + 40, grid.bottom + 20, "*l*, *m*", colour="state", size=15)
+    figure.text(RIGHT + 40, grid.bottom + 20, "*l*, *m*", colour="state", size=16)
     for i in range(grid.rows):
         for j in range(grid.columns):
             fill = "s!" if (i, j) in current else "s" if j < progress[i] else None
@@ -73,10 +73,10 @@ def draw_grid(figure, grid, progress, current, *, keys_now=None, rows_now=()):
 def draw_traffic(figure, y, rows):
     """One bar for each (name, colour, KiB read, KiB written, words)."""
     figure.text(MARGIN, y, "Moved to and from global memory")
-    figure.rect(330, y - 12, 14, 14, fill="plain", line="plain", round_=0)
-    figure.text(350, y, "read", size=14, colour="quiet")
-    figure.rect(404, y - 12, 14, 14, fill="plain!", line="plain", round_=0)
-    figure.text(424, y, "written", size=14, colour="quiet")
+    figure.rect(362, y - 12, 14, 14, fill="plain", line="plain", round_=0)
+    figure.text(382, y, "read", size=15, colour="quiet")
+    figure.rect(434, y - 12, 14, 14, fill="plain!", line="plain", round_=0)
+    figure.text(454, y, "written", size=15, colour="quiet")
     for n, (name, colour, read, written, words) in enumerate(rows):
         top = y + 18 + 28 * n
         figure.text(BAR_LEFT - 10, top + 15, name, anchor="end", colour=colour, bold=True)
@@ -86,4 +86,4 @@ def draw_traffic(figure, y, rows):
             figure.rect(BAR_LEFT, top, middle - BAR_LEFT, 20, fill=colour, line=colour, round_=0)
         if written:
             figure.rect(middle, top, end - middle, 20, fill=f"{colour}!", line=colour, round_=0)
-        figure.text(end + 10, top + 15, words, size=15)
+        figure.text(end + 10, top + 15, words, size=16)

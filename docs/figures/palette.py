@@ -46,7 +46,7 @@ DARK = Theme(
         "o": Colour("#f290c4", "#5f2346"),
         "state": Colour("#62cbd5", "#12474d"),
         "plain": Colour("#a7b1bb", "#2c343c"),
-        "wrong": Colour("#ff8a7a", "#672119"),
+        "wrong": Colour("#ff8a7a", "#5a231d"),
     })
 
 

@@ -49,10 +49,10 @@ def online_softmax():
 
     figure.rect(24, ground + 46, 16, 16, fill="s!", line="s", round_=2)
     figure.text(48, ground + 60, "new term *e*^{x − m}")
-    figure.rect(190, ground + 46, 16, 16, fill="s", line="s", round_=2)
-    figure.text(214, ground + 60, "summed before")
-    figure.rect(366, ground + 46, 16, 16, fill="state", round_=2)
-    figure.text(390, ground + 60, "higher maximum: shrinks")
+    figure.rect(200, ground + 46, 16, 16, fill="s", line="s", round_=2)
+    figure.text(224, ground + 60, "summed before")
+    figure.rect(374, ground + 46, 16, 16, fill="state", round_=2)
+    figure.text(397, ground + 60, "higher maximum: shrinks")
     return figure
 
 
@@ -76,7 +76,7 @@ def merge_tree():
     exchanges = ""
     for level, step in enumerate(steps):
         y = top + step_height * level
-        figure.text(24, y + step_height / 2 + 5, f"step {step}", size=14, colour="quiet")
+        figure.text(24, y + step_height / 2 + 5, f"step {step}", size=15, colour="quiet")
         exchanges += "".join(f"M{x[other]} {y}L{x[i]} {y + step_height}" for i in range(WARP) for other in (i, i ^ step))
     figure.path(exchanges, line="rule", width=1, opacity=0.45)
     for level, step in enumerate(steps):
@@ -91,7 +91,7 @@ def merge_tree():
                           line="state" if known else "rule")
 
     y = top + step_height * len(steps) + 26
-    figure.text(left + lane * WARP, y, "bold: what lane 0 ends up with", size=14, colour="quiet", anchor="end")
+    figure.text(left + lane * WARP, y, "bold: what lane 0 ends up with", size=15, colour="quiet", anchor="end")
     y += 44
     cell = lane * WARP / warps
     figure.text(24, y, f"In the block: {warps} warps meet in shared memory")
@@ -100,18 +100,18 @@ def merge_tree():
     for w in range(warps):
         at = left + cell * w
         figure.rect(at + 2, y, cell - 4, 28, fill="state", line="state")
-        figure.text(at + cell / 2, y + 19, f"{w}", size=14, anchor="middle")
+        figure.text(at + cell / 2, y + 19, f"{w}", size=15, anchor="middle")
         figure.arrow((at + cell / 2, y + 30), (at + cell / 2, y + 56), line="state", width=1.5)
         figure.rect(at, y + 58, cell, 26, fill="plain", line="plain", round_=0)
     figure.text(24, y + 77, "shared", colour="quiet")
     middle = left + cell * warps / 2
-    figure.polygon([(left, y + 86), (left + cell * warps, y + 86), (middle + 62, y + 150), (middle - 62, y + 150)],
+    figure.polygon([(left, y + 86), (left + cell * warps, y + 86), (middle + 76, y + 150), (middle - 76, y + 150)],
                    fill="state", opacity=0.4)
     figure.line((24, y + 104), (left + cell * warps, y + 104), line="quiet", width=2.5, dash="8 5")
-    figure.text(24, y + 126, "`__syncthreads()`", size=14, colour="quiet")
-    figure.text(24, y + 171, "every warp merges them all", size=14, colour="quiet")
-    figure.rect(middle - 62, y + 150, 124, 32, fill="state", line="state", width=2.5)
-    figure.text(middle, y + 171, "(*m*, *l*) of the row", anchor="middle", size=14)
+    figure.text(24, y + 126, "`__syncthreads()`", size=15, colour="quiet")
+    figure.text(24, y + 171, "every warp merges them all", size=15, colour="quiet")
+    figure.rect(middle - 76, y + 150, 152, 32, fill="state", line="state", width=2.5)
+    figure.text(middle, y + 171, "(*m*, *l*) of the row", anchor="middle", size=15)
     return figure
 
 

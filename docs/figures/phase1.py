@@ -41,7 +41,7 @@ def standard_traffic():
         ends = [(x, door), (x, memory)]
         figure.arrow(*(ends if out else ends[::-1]), line=colour, width=width, head=12 + width)
         if label:
-            figure.text(x + width / 2 + 11, (door + memory) / 2 + 5, f"{bytes_moved / MIB:.2g} MiB", size=14, colour=colour)
+            figure.text(x + width / 2 + 11, (door + memory) / 2 + 5, f"{bytes_moved / MIB:.2g} MiB", size=15, colour=colour)
 
     flow(40 + small / 2, "Q", "q", label=False)
     flow(76 + small / 2, "K", "k", label=False)
@@ -106,12 +106,12 @@ def shared_memory_wall():
         x, y = at(keys, 0)
         figure.line((x, y), (x, y + 5))
         if keys < most_keys:
-            figure.text(x, y + 24, f"{keys}", anchor="middle", size=14, colour="quiet")
-    figure.text(right, bottom + 24, "keys *N*", anchor="end", size=14, colour="quiet")
+            figure.text(x, y + 24, f"{keys}", anchor="middle", size=15, colour="quiet")
+    figure.text(right, bottom + 24, "keys *N*", anchor="end", size=15, colour="quiet")
     for size in range(0, most_bytes + 1, 64 * KIB):
         x, y = at(0, size)
         figure.line((x - 5, y), (x, y))
-        figure.text(x - 9, y + 5, f"{size // KIB}", anchor="end", size=14, colour="quiet")
+        figure.text(x - 9, y + 5, f"{size // KIB}", anchor="end", size=15, colour="quiet")
     figure.line(at(0, most_bytes), at(0, 0), at(most_keys, 0))
 
     everyone = device("rtx5060ti").block_bytes
@@ -119,7 +119,7 @@ def shared_memory_wall():
             (limit, f"{label}: {limit // KIB} KiB", "end" if label == "RTX 5060 Ti" else "start") for limit, label in limits]:
         (x0, y), (x1, _) = at(0, limit), at(most_keys, limit)
         figure.line((x0, y), (x1, y), line="wrong", dash="6 4")
-        figure.text(x0 + 8 if where == "start" else x1, y - 7, words, size=14, colour="wrong", anchor=where)
+        figure.text(x0 + 8 if where == "start" else x1, y - 7, words, size=15, colour="wrong", anchor=where)
 
     for scheme, colour in (("A", "s"), ("B", "k")):
         last = longest(scheme, most_bytes, **shape)
@@ -132,12 +132,12 @@ def shared_memory_wall():
             x, y = at(keys, shared_bytes(scheme, keys, **shape))
             figure.circle(x, y, 5, fill=f"{colour}!")
             if scheme == "A":
-                figure.text(x - 8, y - 8, f"{keys}", size=15, bold=True, colour=colour, anchor="end")
+                figure.text(x - 8, y - 8, f"{keys}", size=16, bold=True, colour=colour, anchor="end")
             else:
-                figure.text(x + 9, y + 18, f"{keys}", size=15, bold=True, colour=colour)
+                figure.text(x + 9, y + 18, f"{keys}", size=16, bold=True, colour=colour)
     tile = tiles_bytes(shape["head_dim"], shape["element"])
     figure.line(at(0, tile), at(most_keys, tile), line="o", width=3)
-    figure.text(right, at(0, tile)[1] + 20, f"tiles of phase 3: {tile // KIB} KiB, any *N*", colour="o", anchor="end", size=15, bold=True)
+    figure.text(right, at(0, tile)[1] + 20, f"tiles of phase 3: {tile // KIB} KiB, any *N*", colour="o", anchor="end", size=16, bold=True)
     return figure
 
 

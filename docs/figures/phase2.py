@@ -47,9 +47,9 @@ def fa1_loops():
     out = RIGHT + 52
     figure.arrow((out + 48, y - 7), (out, y - 7), line="o", width=2.5)
     figure.arrow((out, y + 8), (out + 48, y + 8), line="o", width=2.5)
-    figure.text(out + 54, y - 12, "in, mended,", size=14, colour="o")
-    figure.text(out + 54, y + 6, "and out,", size=14, colour="o")
-    figure.text(out + 54, y + 24, "every step", size=14, colour="o")
+    figure.text(out + 54, y - 12, "in, mended,", size=15, colour="o")
+    figure.text(out + 54, y + 6, "and out,", size=15, colour="o")
+    figure.text(out + 54, y + 24, "every step", size=15, colour="o")
 
     tensor = problem.kib(Sq)
     travel = (steps - 1) * problem.kib(Sq, problem.head_dim + 2)
@@ -97,8 +97,8 @@ def tile_update():
         share = weight * state.l / new.l
         figure.text((x0 + x1) / 2, bar + 56, f"{100 * share:.0f} % of *l*_{{new}}", anchor="middle", colour=colour)
     figure.text(WIDTH / 2, floor + 44, f"Both under the larger maximum, *m*_{{new}} = {new.m}", anchor="middle")
-    figure.text(MARGIN, bar - 14, f"exp(*m* − *m*_{{new}}) = {weights[0]:.2f}", size=15, colour="state")
-    figure.text(MARGIN + whole, bar - 14, f"exp(*m*_{{tile}} − *m*_{{new}}) = {weights[1]:.2f}", size=15, colour="s", anchor="end")
+    figure.text(MARGIN, bar - 14, f"exp(*m* − *m*_{{new}}) = {weights[0]:.2f}", size=16, colour="state")
+    figure.text(MARGIN + whole, bar - 14, f"exp(*m*_{{tile}} − *m*_{{new}}) = {weights[1]:.2f}", size=16, colour="s", anchor="end")
 
     figure.text(MARGIN, bar + 102, "The new output is the mean of both, by these shares")
     axis = bar + 152

@@ -27,10 +27,10 @@ def fa2_loops():
     for i in range(grid.rows):
         y = grid.y(i) + ROW / 2
         figure.arrow((LEFT + 5, y), (grid.x(progress[i]) - 2, y), line="s", width=2)
-        figure.text(LEFT - 42, y + 5, f"block {i}", size=14, colour="quiet", anchor="end")
+        figure.text(LEFT - 42, y + 5, f"block {i}", size=15, colour="quiet", anchor="end")
         figure.arrow((RIGHT + 52, y), (RIGHT + 84, y), line="o", width=2)
-    figure.text(RIGHT + 90, grid.y(grid.rows // 2) - 6, "out once,", size=14, colour="o")
-    figure.text(RIGHT + 90, grid.y(grid.rows // 2) + 12, "at the end", size=14, colour="o")
+    figure.text(RIGHT + 90, grid.y(grid.rows // 2) - 6, "out once,", size=15, colour="o")
+    figure.text(RIGHT + 90, grid.y(grid.rows // 2) + 12, "at the end", size=15, colour="o")
 
     tensor, keys = problem.kib(problem.queries), problem.kib(problem.keys)
     draw_traffic(figure, grid.bottom + 62, [
@@ -64,11 +64,11 @@ def rows_over_warps():
     figure.text(left - 84, 34, f"One warp: {rows} rows, {LANES_PER_ROW} lanes to a row")
     for column in range(0, B_c + 1, LANES_PER_ROW):
         if column < B_c:
-            figure.text(left + cell * (column + 0.5), top - 8, f"{column}", size=14, colour="quiet", anchor="middle")
+            figure.text(left + cell * (column + 0.5), top - 8, f"{column}", size=15, colour="quiet", anchor="middle")
     for r in range(rows):
         first = r % step * LANES_PER_ROW
         mine = first == 0
-        figure.text(left - 8, top + row * r + 14, f"lanes {first}–{first + LANES_PER_ROW - 1}", size=14, anchor="end",
+        figure.text(left - 8, top + row * r + 14, f"lanes {first}–{first + LANES_PER_ROW - 1}", size=15, anchor="end",
                     colour="s" if mine else "quiet")
         if mine:
             figure.rect(left, top + row * r, cell * B_c, row, fill="s", round_=0)
@@ -105,9 +105,9 @@ def padding():
         turns = passes(firsts, words)
         figure.text(MARGIN, top - 34, words_of_pitch, bold=True)
         figure.text(WIDTH - MARGIN, top - 34, f"{turns} passes" if turns > 1 else "1 pass", anchor="end", bold=True, colour=colour)
-        figure.text(left - 10, top - 8, "bank", size=14, colour="quiet", anchor="end")
+        figure.text(left - 10, top - 8, "bank", size=15, colour="quiet", anchor="end")
         for lane in range(LANES_PER_ROW):
-            figure.text(left - 10, top + row * lane + 14, f"lane {lane}", size=14, colour="quiet", anchor="end")
+            figure.text(left - 10, top + row * lane + 14, f"lane {lane}", size=15, colour="quiet", anchor="end")
         draw_banks(figure, left, top, cell, row, firsts, words, colour)
         top += row * LANES_PER_ROW + 84
     return figure

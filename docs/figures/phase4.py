@@ -43,11 +43,11 @@ def causal_stages():
 
     at = left + side + 28
     for y, fill, name, words, line in ((top + 22, None, f"{counts['never']} never loaded", "above the diagonal", "rule"),
-                                       (top + 122, "s!", f"{counts['edge']} edge tiles", "every score is tested", "s"),
+                                       (top + 122, "s!", f"{counts['edge']} edge tiles", "each score is tested", "s"),
                                        (top + 222, "s", f"{counts['full']} full tiles", "no test at all", "s")):
         figure.rect(at, y - 15, 18, 18, fill=fill, line=line, round_=0)
         figure.text(at + 28, y, name, bold=True)
-        figure.text(at + 28, y + 23, words, size=15, colour="quiet")
+        figure.text(at + 28, y + 23, words, size=16, colour="quiet")
     visited = counts["full"] + counts["edge"]
     figure.text(at, top + side - 26, "K and V tiles read:", colour="quiet")
     figure.text(at, top + side - 2, f"{visited} of {rows * columns}", colour="k", bold=True)
@@ -65,7 +65,7 @@ def alignment():
     for n, (side, known_from) in enumerate(sides):
         x = 150 + 250 * n
         figure.text(x, 36, side, bold=True)
-        figure.text(x, 60, known_from, size=15, colour="quiet")
+        figure.text(x, 60, known_from, size=16, colour="quiet")
         y = 96
         for queries, keys in shapes:
             if n == 0:
@@ -77,12 +77,12 @@ def alignment():
                     figure.rect(x + cell * j, y + cell * i, cell - 4, cell - 4, fill="s!" if j < seen else None,
                                 line="s" if j < seen else "rule", round_=3)
                 if seen == 0:
-                    figure.text(x + cell * keys + 6, y + cell * i + 20, "sees nothing", size=15, colour="quiet")
+                    figure.text(x + cell * keys + 6, y + cell * i + 20, "sees nothing", size=16, colour="quiet")
             corner = (x - 9, y - 9) if side == "top-left" else (x + cell * keys + 5, y + cell * queries + 5)
             figure.circle(*corner, 5, fill="ink!")
             y += cell * queries + 44
     figure.circle(155, y - 8, 5, fill="ink!")
-    figure.text(170, y - 3, "the corner where the diagonal is fixed", size=15, colour="quiet")
+    figure.text(170, y - 3, "the corner where the diagonal is fixed", size=16, colour="quiet")
     return figure
 
 

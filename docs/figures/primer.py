@@ -29,7 +29,7 @@ def gpu():
     def explain(y, name, *lines):
         figure.text(words, y, name, bold=True)
         for n, line in enumerate(lines):
-            figure.text(words, y + 24 * (n + 1), line, size=15, colour="quiet")
+            figure.text(words, y + 24 * (n + 1), line, size=16, colour="quiet")
 
     def enlarge(left, right, y, to_left, to_right, to_y):
         figure.polygon([(left, y), (right, y), (to_right, to_y), (to_left, to_y)], fill="plain", opacity=0.6)
@@ -48,7 +48,7 @@ def gpu():
     figure.rect(MARGIN, block, wide, height, fill="panel", line="plain", round_=6)
     explain(block + 22, "block", f"{threads} threads = {warps} warps,", "on one multiprocessor,", "with one shared", "memory")
     figure.rect(MARGIN + 14, block + 14, inside, 30, fill="plain", line="plain")
-    figure.text(MARGIN + wide / 2, block + 34, "shared memory", anchor="middle", size=15)
+    figure.text(MARGIN + wide / 2, block + 34, "shared memory", anchor="middle", size=16)
     first_warp = block + 56
     for w in range(warps):
         for k in range(WARP):
@@ -60,10 +60,10 @@ def gpu():
     for k in range(WARP):
         figure.rect(MARGIN + lane * k, warp, lane - 2, 30, fill="plain!" if k == chosen else "plain", line="plain", round_=1, width=1)
     explain(warp + 8, "warp", f"{WARP} lanes, one", "instruction for all")
-    thread = warp + 84
+    thread = warp + 94
     enlarge(MARGIN + lane * chosen, MARGIN + lane * (chosen + 1) - 2, warp + 31, MARGIN, MARGIN + 180, thread)
     figure.rect(MARGIN, thread, 180, 34, fill="plain", line="plain")
-    figure.text(MARGIN + 90, thread + 22, "registers", anchor="middle", size=15)
+    figure.text(MARGIN + 90, thread + 22, "registers", anchor="middle", size=16)
     explain(thread + 8, "lane", "a thread, with registers", "of its own")
     return figure
 
@@ -90,9 +90,9 @@ def memories():
             figure.rect(x + at, top + 94, w, 38, fill=name, line=name, round_=0)
         figure.arrow((x + unit / 2, top + 84), (x + unit / 2, top + 67), line="plain", width=2, head=8)
         figure.arrow((x + unit / 2, top + 183), (x + unit / 2, top + 155), line="plain", width=2.5)
-    figure.text(MARGIN + wide + 4, top + 82, "…", anchor="start", size=20)
+    figure.text(MARGIN + wide + 4, top + 82, "…", anchor="start", size=21)
     figure.rect(MARGIN, top + 184, wide, 40, fill="plain", line="plain")
-    figure.text(MARGIN + wide / 2, top + 209, "copies, kept for a while", anchor="middle", size=15)
+    figure.text(MARGIN + wide / 2, top + 209, "copies, kept for a while", anchor="middle", size=16)
     figure.arrow((MARGIN + wide / 2, top + 262), (MARGIN + wide / 2, top + 227), line="plain", width=5)
     figure.rect(MARGIN, top + 264, wide, 90, fill="panel", line="plain")
     for n, name in enumerate("QKVO"):
@@ -104,8 +104,8 @@ def memories():
             (top + 188, "L2 cache", f"{device.l2_bytes // MIB} MiB", "works by itself"),
             (top + 284, "global memory", f"gigabytes, {device.bandwidth_gb_s:g} GB/s", "seen by everyone")):
         figure.text(words, y, name, bold=True)
-        figure.text(words, y + 23, size, size=15)
-        figure.text(words, y + 45, seen, size=15, colour="quiet")
+        figure.text(words, y + 23, size, size=16)
+        figure.text(words, y + 45, seen, size=16, colour="quiet")
     return figure
 
 
@@ -141,7 +141,7 @@ def coalescing():
     for x, fill, line, words in ((MARGIN, "plain!", None, "read by a lane"), (206, "wrong", None, "fetched for nothing"),
                                  (416, None, "plain", f"a sector, {SECTOR_BYTES} bytes")):
         figure.rect(x, y - 13, 16, 16, fill=fill, line=line, round_=0)
-        figure.text(x + 24, y, words, size=15)
+        figure.text(x + 24, y, words, size=16)
     return figure
 
 
@@ -160,7 +160,7 @@ def banks():
         figure.text(x, 70, f"Rows {apart} floats apart", bold=True)
         draw_banks(figure, x, 108, cell, cell, firsts, 1, f"{colour}!")
         figure.text(x, 108 + cell * WARP + 28, f"{turns} passes" if turns > 1 else "1 pass", bold=True, colour=colour)
-        figure.text(x + cell * BANKS, 108 + cell * WARP + 28, f"{BANKS} banks of {BANK_BYTES} bytes", anchor="end", size=14, colour="quiet")
+        figure.text(x + cell * BANKS, 108 + cell * WARP + 28, f"{BANKS} banks of {BANK_BYTES} bytes", anchor="end", size=15, colour="quiet")
     return figure
 
 
