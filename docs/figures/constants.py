@@ -61,8 +61,16 @@ class Source:
         """The value of the expression in the one group of a regular expression, which must match once."""
         return self._value(pattern, self.text, f"match of {pattern}", known)
 
+    def expect(self, *lines):
+        """Insists that the file still says what the caller repeats in Python; returns itself."""
+        text = " ".join(self.text.split())
+        for line in lines:
+            if " ".join(line.split()) not in text:
+                raise Missing(f'{self.path} no longer says "{line}"; a figure computes the same and has to follow')
+        return self
+
     def body(self, within):
-        """The text from the first mention of `within` that opens a brace, to the brace at the start of a line that closes it."""
+        """From the first mention of `within` that opens a brace to the brace at the start of a line that closes it."""
         match = re.search(rf"\b{re.escape(within)}\b[^;{{}}]*{{.*?(?:}}\n|\n}})", self.text, re.DOTALL)
         if not match:
             raise Missing(f"{self.path} has no {within}; a figure takes numbers from it")

@@ -9,7 +9,9 @@ MIB = 1024 * 1024
 
 def standard_traffic():
     N, D, element = 1024, 64, 2
-    side = Source("phase1_naive/standard.cuh").number("kResultTile")
+    side = Source("phase1_naive/standard.cuh").expect(
+        "scores = Sq * D * key_tiles + Sk * D * query_tiles, softmax = 3 * Sq * Sk, "
+        "values = Sq * Sk * column_tiles + Sk * D * query_tiles;").number("kResultTile")
     tiles = N // side
     scores, strips = N * N * element, tiles * N * D * element  # read once per tile of the other operand
     moved = {"Q": strips, "K": strips, "S out": scores, "S in": 3 * scores, "P out": scores, "P in": D // side * scores,
@@ -61,10 +63,20 @@ def standard_traffic():
 
 def shared_bytes(scheme, keys, head_dim, block_rows, element):
     """shared_need() of phase1_naive/shared_need.cpp, in total."""
+    Source("common/simt/shared_layout.h").expect("return (rows * pitch * sizeof(T) + 15) / 16 * 16;")
+    Source("phase1_naive/shared_need.cpp").expect(
+        "value_rows = shape.scheme == Scheme::q_blocked ? key_length : kValueTileRows;",
+        ".q = matrix_bytes(shape.type, shape.block_rows, shape.head_dim)",
+        ".k = matrix_bytes(shape.type, key_length, shape.head_dim)",
+        ".v = matrix_bytes(shape.type, value_rows, shape.head_dim)",
+        ".s = matrix_bytes(shape.type, shape.block_rows, key_length)")
+
     def matrix(rows, columns):
         return (rows * columns * element + 15) // 16 * 16
+
     value_rows = {"A": keys, "B": Source("phase1_naive/shared_need.h").number("kValueTileRows")}[scheme]
-    return (matrix(block_rows, head_dim) + matrix(keys, head_dim) + matrix(value_rows, head_dim) + matrix(block_rows, keys))
+    return sum(matrix(*shape) for shape in
+               ((block_rows, head_dim), (keys, head_dim), (value_rows, head_dim), (block_rows, keys)))
 
 
 def longest(scheme, limit, **shape):
@@ -76,7 +88,9 @@ def longest(scheme, limit, **shape):
 
 def tiles_bytes(head_dim, element):
     """fa2_shared_bytes() of phase3_fa2/fa2.cuh: what tiles of fixed size take."""
-    fa2 = Source("phase3_fa2/fa2.cuh")
+    fa2 = Source("phase3_fa2/fa2.cuh").expect(
+        "return simt::shared_bytes<T>(B_r, D + pad) + 2 * simt::shared_bytes<T>(B_c, D + pad) + "
+        "simt::shared_bytes<float>(B_r, B_c + 4);")
     B_r, B_c = (fa2.number(name, within="struct Fa2Tiles", D=head_dim) for name in ("B_r", "B_c"))
     pitch = fa2.number("pitch", D=head_dim, element_bytes=element)
     score_pitch = fa2.found(r'arena\.tile<float, B_r, B_c, ([^>]+)>\("P_ij"\)', B_c=B_c)

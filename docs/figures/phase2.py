@@ -10,7 +10,14 @@ from softmax import merge, state_of
 
 def fa1_tiles(head_dim, element_bytes):
     """B_r and B_c by fa1_tiles() of phase2_fa1/fa1_tiles.h, on the default device."""
-    source, limit = Source("phase2_fa1/fa1_tiles.h"), default_device().block_bytes_optin
+    limit = default_device().block_bytes_optin
+    source = Source("phase2_fa1/fa1_tiles.h").expect(
+        "return 2 * simt::shared_bytes<std::byte>(B_c, row_bytes) + simt::shared_bytes<std::byte>(B_r, row_bytes) + "
+        "simt::shared_bytes<float>(B_r, fa1_score_pitch(B_c));",
+        "published_B_c = (M + 4 * d - 1) / (4 * d);",
+        "std::clamp(published_B_c / kFa1Granule * kFa1Granule, kFa1Granule, kFa1LargestB_c);",
+        "while (B_c > kFa1Granule && bytes() > std::size_t(limit)) B_c -= kFa1Granule;",
+        "return {.B_r = std::min(B_c, d)")
     granule = source.number("kFa1Granule")
     row_bytes = source.number("row_bytes", d=head_dim, element_bytes=element_bytes)
 

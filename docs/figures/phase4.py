@@ -3,15 +3,20 @@
 from constants import Source
 from draw import MARGIN, WIDTH, Figure
 
+TILES = Source("phase4_causal/key_tiles.cuh")
+
 
 def visible_keys(alignment, query, queries, keys):
     """visible_keys() of phase4_causal/key_tiles.cuh."""
+    TILES.expect("diagonal = query + 1 - (mask == Mask::causal_bottom_right ? query_length - key_length : 0);",
+                 "return diagonal < 0 ? 0 : diagonal > key_length ? key_length : diagonal;")
     diagonal = query + 1 - (queries - keys if alignment == "bottom-right" else 0)
     return min(max(diagonal, 0), keys)
 
 
 def key_tiles(first_query, B_r, B_c, queries, keys):
     """How many tiles are full, and how many are visited at all: key_tiles(), bottom-right."""
+    TILES.expect("return {.full = fewest / B_c, .visited = (most + B_c - 1) / B_c};")
     fewest = visible_keys("bottom-right", first_query, queries, keys)
     most = visible_keys("bottom-right", min(first_query + B_r, queries) - 1, queries, keys)
     return fewest // B_c, -(-most // B_c)

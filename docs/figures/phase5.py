@@ -11,7 +11,12 @@ PLAN = Source("phase5_decoding/split_plan.h")
 
 def choose_splits(blocks, keys, device):
     """choose_splits() of phase5_decoding/split_plan.cpp, for blocks of one row."""
-    costs = Source("phase5_decoding/split_plan.cpp")
+    costs = Source("phase5_decoding/split_plan.cpp").expect(
+        "waves = (work.blocks * splits + slots - 1) / slots;",
+        "tiles_per_block = (work.key_tiles + splits - 1) / splits;",
+        "combine = splits == 1 ? 0.0 : kCombineLaunch + kMergePerSplit * splits;",
+        "return double(waves) * (double(tiles_per_block) + kBlockOverhead) + combine;",
+        "if (work.blocks >= blocks_at_once(work, device)) return 1;")
     overhead, launch, per_split = (costs.number(name) for name in ("kBlockOverhead", "kCombineLaunch", "kMergePerSplit"))
     slots = PLAN.found(r"resident_blocks\(int row_tile\) { return (.*?); }", row_tile=1) * device.multiprocessors
     tiles = -(-keys // PLAN.number("kKeyTile"))
