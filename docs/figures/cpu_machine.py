@@ -14,10 +14,11 @@ def machine():
     reader = writer + (column // vector - writer) % LANES_PER_ROW  # a thread that owns the column, output_column
     if reader == writer:
         reader += LANES_PER_ROW
-    figure = Figure("How the CPU machine sees a race",
-                    f"A worker runs the {threads} threads of a block in turn, each to the next barrier. A shadow remembers for every "
-                    f"element who wrote it and in which interval between barriers. Thread {writer} writes an element and thread {reader} "
-                    "reads it: in the same interval that is a race, after a barrier it is not.")
+    figure = Figure(
+        "How the CPU machine sees a race",
+        f"A worker runs the {threads} threads of a block in turn, each to the next barrier. A shadow remembers for "
+        f"every element who wrote it and in which interval between barriers. Thread {writer} writes an element and "
+        f"thread {reader} reads it: in the same interval that is a race, after a barrier it is not.")
     whole = WIDTH - 2 * MARGIN
     figure.text(MARGIN, 34, "One worker runs a block's threads in turn, each to the next barrier")
 
@@ -30,7 +31,8 @@ def machine():
             width = w * unit / sum(units)
             colour = marked.get(name)
             figure.rect(at, y, width - 3, 34, fill=f"{colour}" if colour else "plain", line=colour, round_=3, width=2)
-            figure.text(at + width / 2 - 1, y + 23, name, size=16, anchor="middle", colour="ink" if colour else "quiet", bold=bool(colour))
+            figure.text(at + width / 2 - 1, y + 23, name, size=16, anchor="middle",
+                        colour="ink" if colour else "quiet", bold=bool(colour))
             where[name] = at + width / 2 - 1
             at += width
         figure.text(x + w / 2, y - 9, f"interval {interval}", size=16, colour="quiet", anchor="middle")
@@ -59,7 +61,8 @@ def machine():
         figure.text(MARGIN + 16, cell + 26, f"V_j({key}, {column})", bold=True)
         figure.text(MARGIN + 16, cell + 49, f"shadow: thread {writer} wrote, interval 7", size=16)
         verdict = "8 comes after 7: in order" if barrier else "read in 7 too: a race"
-        figure.text(WIDTH - MARGIN - 16, cell + 26, verdict, bold=True, anchor="end", colour="v" if barrier else "wrong")
+        figure.text(WIDTH - MARGIN - 16, cell + 26, verdict, bold=True, anchor="end",
+                    colour="v" if barrier else "wrong")
     return figure
 
 

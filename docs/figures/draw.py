@@ -13,7 +13,8 @@ import palette
 WIDTH = 640
 SHOWN_WIDTH = 720
 MARGIN = 24
-SMALLEST = 15
+SMALLEST, USUAL = 15, 17  # sizes of words
+THICK = 1.5             # lines
 
 SANS = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 MONO = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace'
@@ -65,33 +66,33 @@ def width_of(text, size, bold=False):
 
 
 class Figure:
-    """Shapes take `fill` and `line`, names of palette colours. A fill of "q" is Q's area, "q!" the strong colour of its lines."""
+    """Shapes take `fill` and `line`, names of palette colours; a fill of "q" is Q's area, "q!" its strong colour."""
 
     def __init__(self, title, description):
         self.title, self.description = title, description
         self._elements, self._classes, self._words = [], set(), []
         self._bottom = 0.0
 
-    def rect(self, x, y, w, h, fill=None, line=None, width=1.5, round_=3, dash=None, opacity=None):
+    def rect(self, x, y, w, h, fill=None, line=None, width=THICK, round_=3, dash=None, opacity=None):
         self._grow(y + h)
         self._add("rect", {"x": x, "y": y, "width": w, "height": h, "rx": round_ or None},
                   fill, line, width, dash, opacity)
 
-    def circle(self, x, y, r, fill=None, line=None, width=1.5):
+    def circle(self, x, y, r, fill=None, line=None, width=THICK):
         self._grow(y + r)
         self._add("circle", {"cx": x, "cy": y, "r": r}, fill, line, width)
 
-    def polygon(self, points, fill=None, line=None, width=1.5, opacity=None):
+    def polygon(self, points, fill=None, line=None, width=THICK, opacity=None):
         self._grow(max(y for _, y in points))
         self._add("polygon", {"points": " ".join(f"{_number(x)},{_number(y)}" for x, y in points)},
                   fill, line, width, None, opacity)
 
-    def line(self, *points, line="rule", width=1.5, dash=None, opacity=None):
+    def line(self, *points, line="rule", width=THICK, dash=None, opacity=None):
         self._grow(max(y for _, y in points))
         self._add("polyline", {"points": " ".join(f"{_number(x)},{_number(y)}" for x, y in points)},
                   None, line, width, dash, opacity)
 
-    def path(self, d, fill=None, line="rule", width=1.5, dash=None, opacity=None):
+    def path(self, d, fill=None, line="rule", width=THICK, dash=None, opacity=None):
         self._add("path", {"d": d}, fill, line, width, dash, opacity)
 
     def arrow(self, *points, line="plain", width=2.0, dash=None, head=None):
@@ -106,11 +107,7 @@ class Figure:
         self.polygon([(x1, y1), (base[0] - half * dy, base[1] + half * dx), (base[0] + half * dy, base[1] - half * dx)],
                      fill=f"{line}!")
 
-    def bracket(self, x0, x1, y, depth=8, line="rule"):
-        """Holds together what lies between x0 and x1 above y (or below, with a negative depth)."""
-        self.line((x0, y), (x0, y + depth), (x1, y + depth), (x1, y), line=line)
-
-    def text(self, x, y, words, size=17, colour="ink", anchor="start", bold=False):
+    def text(self, x, y, words, size=USUAL, colour="ink", anchor="start", bold=False):
         """One line of words with its baseline at y; see _runs for the marks in it."""
         if size < SMALLEST:
             raise FigureError(f'"{words}" is {size} pixels high; readers on a phone need {SMALLEST}')
@@ -129,9 +126,10 @@ class Figure:
             elif kind:
                 style += f' class="{kind}"'
                 self._classes.add(kind)
-            spans.append(f"<tspan{style}>{html.escape(run, quote=False)}</tspan>" if style else html.escape(run, quote=False))
+            words_of_run = html.escape(run, quote=False)
+            spans.append(f"<tspan{style}>{words_of_run}</tspan>" if style else words_of_run)
         attributes = [f'x="{_number(x)}" y="{_number(y)}"', f'class="{self._class("fill", colour + "!")}"']
-        if size != 17:
+        if size != USUAL:
             attributes.append(f'font-size="{_number(size)}"')
         if anchor != "start":
             attributes.append(f'text-anchor="{anchor}"')
@@ -144,8 +142,9 @@ class Figure:
         self._check_words(height)
         style = self._style()
         return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {_number(height)}" '
-                f'width="{SHOWN_WIDTH}" height="{_number(height * SHOWN_WIDTH / WIDTH)}" role="img" xml:space="preserve" '
-                f'aria-labelledby="title description" font-size="17" fill="none" stroke-width="1.5" stroke-linejoin="round">\n'
+                f'width="{SHOWN_WIDTH}" height="{_number(height * SHOWN_WIDTH / WIDTH)}" role="img" '
+                f'aria-labelledby="title description" xml:space="preserve" font-size="{USUAL}" fill="none" '
+                f'stroke-width="{THICK}" stroke-linejoin="round">\n'
                 f'<title id="title">{html.escape(self.title, quote=False)}</title>\n'
                 f'<desc id="description">{html.escape(self.description, quote=False)}</desc>\n'
                 f"<style>\n{style}\n</style>\n"
@@ -159,7 +158,7 @@ class Figure:
         classes = [self._class("fill", fill)] if fill else []
         if line:
             classes.append(self._class("line", line))
-            attributes["stroke-width"] = width if width != 1.5 else None
+            attributes["stroke-width"] = width if width != THICK else None
         attributes["stroke-dasharray"] = dash
         attributes["opacity"] = opacity
         text = " ".join(f'{name}="{value if isinstance(value, str) else _number(value)}"'
@@ -195,8 +194,8 @@ class Figure:
     def _check_words(self, height):
         for i, (words, left, top, right, bottom) in enumerate(self._words):
             if left < 8 or right > WIDTH - 8 or top < 8 or bottom > height - 8:
-                raise FigureError(f'"{words}" leaves the figure: from {left:.0f} to {right:.0f}, {top:.0f} to {bottom:.0f} of '
-                                  f"{WIDTH} x {height:.0f}")
+                raise FigureError(f'"{words}" leaves the figure: from {left:.0f} to {right:.0f}, {top:.0f} to '
+                                  f"{bottom:.0f} of {WIDTH} x {height:.0f}")
             for other, l, t, r, b in self._words[:i]:
                 if left < r and l < right and top < b and t < bottom:
                     raise FigureError(f'"{words}" at ({left:.0f}, {top:.0f}) overlaps "{other}" at ({l:.0f}, {t:.0f})')

@@ -1,8 +1,8 @@
-"""The two orders of attention's loops, drawn alike so that they can be compared: FlashAttention-1's and FlashAttention-2's."""
+"""The loops of FlashAttention-1 and of FlashAttention-2, drawn alike so that they can be compared."""
 
 import dataclasses
 
-from draw import MARGIN, Figure
+from draw import MARGIN
 
 KIB = 1024
 LEFT, TOP, ROW, WIDTH_OF_KEYS = 112, 112, 25, 320
@@ -52,13 +52,13 @@ class Grid:
 
 
 def draw_grid(figure, grid, progress, current, *, keys_now=None, rows_now=()):
-    """Tiles done (column < progress[row]), tiles at work, the bands of K, V, Q, O and of l and m; `_now` is on the chip."""
+    """Tiles done (column < progress[row]) and at work, and bands of K, V, Q, O, l and m; `_now` is on the chip."""
     for band, colour, y in (("K", "k", TOP - 44), ("V", "v", TOP - 24)):
         figure.text(LEFT - 14, y + 13, band, colour=colour, anchor="end", bold=True)
         for j in range(grid.columns):
-            figure.rect(grid.x(j), y, grid.x(j + 1) - grid.x(j), 16, fill=f"{colour}!" if j == keys_now else colour, line=colour,
-                        round_=0)
-    for name, x, w, colour in (("Q", LEFT - 34, 20, "q"), ("O", RIGHT + 14, 20, "o"), ("l, m", RIGHT + 36, 12, "state")):
+            figure.rect(grid.x(j), y, grid.x(j + 1) - grid.x(j), 16, fill=f"{colour}!" if j == keys_now else colour,
+                        line=colour, round_=0)
+    for x, w, colour in ((LEFT - 34, 20, "q"), (RIGHT + 14, 20, "o"), (RIGHT + 36, 12, "state")):
         for i in range(grid.rows):
             figure.rect(x, grid.y(i), w, ROW, fill=f"{colour}!" if i in rows_now else colour, line=colour, round_=0)
     figure.text(LEFT - 24, grid.bottom + 20, "Q", colour="q", anchor="middle", bold=True)

@@ -1,7 +1,7 @@
 """The colours of all figures, by what they stand for: the same in every chapter.
 
-Each name has a pair for light surroundings and one for dark ones: `line` for outlines, arrows and coloured words, `fill` for areas
-that words may stand on.
+Each name has a pair for light surroundings and one for dark ones: `line` for outlines, arrows and coloured words,
+`fill` for areas that words may stand on.
 """
 
 import dataclasses

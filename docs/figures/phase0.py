@@ -9,9 +9,11 @@ from softmax import State, merge
 
 def online_softmax():
     scores = [1.2, 0.6, 2.0, 1.0, 3.6, 2.6, 3.2, 1.8]
-    figure = Figure("Online softmax of a row of eight scores",
-                    "Bars show the scores, a stepped line their maximum so far. Below, the sum l grows by one term for each score. "
-                    "Where the maximum rises, everything summed so far shrinks by one common factor, and the new term is 1.")
+    figure = Figure(
+        "Online softmax of a row of eight scores",
+        "Bars show the scores, a stepped line their maximum so far. Below, the sum l grows by one term for each "
+        "score. Where the maximum rises, everything summed so far shrinks by one common factor, and the new term is "
+        "1.")
     left, column, bar = 116, 62, 34
     floor, unit = 176, 33           # of the scores
     ground, height = 396, 42        # of the sums
@@ -37,8 +39,8 @@ def online_softmax():
         if moved:
             figure.polygon([(x + 6 + bar - column, ground - height * before.l), (x + 6, ground - kept), (x + 6, ground),
                             (x + 6 + bar - column, ground)], fill="state")
-            figure.text(x + 6 - (column - bar) / 2, ground - height * max(before.l, state.l) - 10, f"× {factor:.2f}", anchor="middle",
-                        colour="state", bold=True)
+            figure.text(x + 6 - (column - bar) / 2, ground - height * max(before.l, state.l) - 10, f"× {factor:.2f}",
+                        anchor="middle", colour="state", bold=True)
         if j > 0:
             figure.rect(x + 6, ground - kept, bar, kept, fill="s", line="s", round_=2)
         figure.rect(x + 6, ground - height * state.l, bar, height * state.l - kept, fill="s!", line="s", round_=2)
@@ -59,10 +61,11 @@ def online_softmax():
 def merge_tree():
     warps = Source("phase0_softmax/softmax.cuh").number("kRowWarps")
     steps = [1 << s for s in range(WARP.bit_length() - 1)]
-    figure = Figure("Merging states over lanes, warps and the block",
-                    f"The {WARP} lanes of a warp exchange their states in {len(steps)} steps of shuffles. After each, a lane knows twice as many. "
-                    f"Then the {warps} warps of a block leave one state each in shared memory, and after a barrier every warp "
-                    "merges these too.")
+    figure = Figure(
+        "Merging states over lanes, warps and the block",
+        f"The {WARP} lanes of a warp exchange their states in {len(steps)} steps of shuffles. After each, a lane "
+        f"knows twice as many. Then the {warps} warps of a block leave one state each in shared memory, and after a "
+        "barrier every warp merges these too.")
     left, lane, step_height, top = 96, 16.25, 38, 74
     x = [left + lane * (i + 0.5) for i in range(WARP)]
 
@@ -77,7 +80,8 @@ def merge_tree():
     for level, step in enumerate(steps):
         y = top + step_height * level
         figure.text(24, y + step_height / 2 + 5, f"step {step}", size=15, colour="quiet")
-        exchanges += "".join(f"M{x[other]} {y}L{x[i]} {y + step_height}" for i in range(WARP) for other in (i, i ^ step))
+        exchanges += "".join(f"M{x[other]} {y}L{x[i]} {y + step_height}"
+                             for i in range(WARP) for other in (i, i ^ step))
     figure.path(exchanges, line="rule", width=1, opacity=0.45)
     for level, step in enumerate(steps):
         y = top + step_height * level

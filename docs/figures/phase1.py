@@ -17,10 +17,11 @@ def standard_traffic():
     moved = {"Q": strips, "K": strips, "S out": scores, "S in": 3 * scores, "P out": scores, "P in": D // side * scores,
              "V": strips, "O": N * D * element}
     intermediate = sum(moved[name] for name in ("S out", "S in", "P out", "P in"))
-    figure = Figure("What standard attention moves through global memory",
-                    "Three kernels, one after the other. The first writes the scores S to global memory, the second reads them three "
-                    "times and writes the probabilities P, the third reads P. S and P are drawn to scale beside Q, K, V and O, "
-                    f"which are {N // D} times as small.")
+    figure = Figure(
+        "What standard attention moves through global memory",
+        "Three kernels, one after the other. The first writes the scores S to global memory, the second reads them "
+        "three times and writes the probabilities P, the third reads P. S and P are drawn to scale beside Q, K, V "
+        f"and O, which are {N // D} times as small.")
 
     chip, door, memory, large = 52, 118, 252, 150
     small = large * D / N
@@ -30,8 +31,8 @@ def standard_traffic():
         figure.text(x + w / 2, chip + 30, name, anchor="middle")
 
     top = memory + 10
-    for x, w, name, colour in ((40, small, "Q", "q"), (76, small, "K", "k"), (118, large, "S", "s"), (326, large, "P", "s"),
-                               (528, small, "V", "v"), (586, small, "O", "o")):
+    for x, w, name, colour in ((40, small, "Q", "q"), (76, small, "K", "k"), (118, large, "S", "s"),
+                               (326, large, "P", "s"), (528, small, "V", "v"), (586, small, "O", "o")):
         figure.rect(x, top, w, large, fill=colour, line=colour, round_=0)
         figure.text(x + w / 2, top + large + 22, name, anchor="middle", colour=colour, bold=True)
         if w == large:
@@ -43,7 +44,8 @@ def standard_traffic():
         ends = [(x, door), (x, memory)]
         figure.arrow(*(ends if out else ends[::-1]), line=colour, width=width, head=12 + width)
         if label:
-            figure.text(x + width / 2 + 11, (door + memory) / 2 + 5, f"{bytes_moved / MIB:.2g} MiB", size=15, colour=colour)
+            figure.text(x + width / 2 + 11, (door + memory) / 2 + 5, f"{bytes_moved / MIB:.2g} MiB", size=15,
+                        colour=colour)
 
     flow(40 + small / 2, "Q", "q", label=False)
     flow(76 + small / 2, "K", "k", label=False)
@@ -55,9 +57,10 @@ def standard_traffic():
     flow(586 + small / 2, "O", "o", out=True, label=False)
     bottom = top + large + 54
     figure.text(MARGIN, bottom, f"Global memory, to scale (*N* = {N}, *D* = {D}, float16)")
-    figure.text(MARGIN, bottom + 26, f"Q, K and V come {tiles} times each, {moved['Q'] / MIB:.2g} MiB an arrow", colour="quiet")
-    figure.text(MARGIN, bottom + 52, f"S and P are {intermediate / MIB:.0f} of the {sum(moved.values()) / MIB:.0f} MiB moved",
-                colour="s", bold=True)
+    figure.text(MARGIN, bottom + 26, f"Q, K and V come {tiles} times each, {moved['Q'] / MIB:.2g} MiB an arrow",
+                colour="quiet")
+    figure.text(MARGIN, bottom + 52, colour="s", bold=True,
+                words=f"S and P are {intermediate / MIB:.0f} of the {sum(moved.values()) / MIB:.0f} MiB moved")
     return figure
 
 
@@ -99,15 +102,17 @@ def tiles_bytes(head_dim, element):
 
 def shared_memory_wall():
     source = Source("phase1_naive/shared_need.h")
-    shape = {name: source.number(name, within="struct BlockedShape") for name in ("head_dim", "block_rows")} | {"element": 2}
+    shape = {name: source.number(name, within="struct BlockedShape") for name in ("head_dim", "block_rows")}
+    shape["element"] = 2  # bytes, float16
     limits = [(device(name).block_bytes_optin, label) for name, label in
               (("rtx5060ti", "RTX 5060 Ti"), ("a100", "A100"), ("h200", "H200"))]
     longest_of = {(scheme, limit): longest(scheme, limit, **shape) for scheme in "AB" for limit, _ in limits}
-    figure = Figure("Shared memory of a block against the number of keys",
-                    "Two straight lines rise with N, scheme A steeply, scheme B less so. Each meets the limit of every device: "
-                    + "; ".join(f"on the {label} at N = {longest_of['A', limit]} and {longest_of['B', limit]}"
-                                for limit, label in limits)
-                    + ". The tiles of phase 3 are a flat line below all limits.")
+    figure = Figure(
+        "Shared memory of a block against the number of keys",
+        "Two straight lines rise with N, scheme A steeply, scheme B less so. Each meets the limit of every device: "
+        + "; ".join(f"on the {label} at N = {longest_of['A', limit]} and {longest_of['B', limit]}"
+                    for limit, label in limits)
+        + ". The tiles of phase 3 are a flat line below all limits.")
     left, right, top, bottom = 68, WIDTH - MARGIN, 50, 420
     most_keys, most_bytes = 640, 256 * KIB
 
@@ -129,15 +134,17 @@ def shared_memory_wall():
     figure.line(at(0, most_bytes), at(0, 0), at(most_keys, 0))
 
     everyone = device("rtx5060ti").block_bytes
-    for limit, words, where in [(everyone, "any GPU, unasked: 48 KiB", "end")] + [
-            (limit, f"{label}: {limit // KIB} KiB", "end" if label == "RTX 5060 Ti" else "start") for limit, label in limits]:
+    for limit, label in [(everyone, "any GPU, unasked"), *limits]:
         (x0, y), (x1, _) = at(0, limit), at(most_keys, limit)
         figure.line((x0, y), (x1, y), line="wrong", dash="6 4")
-        figure.text(x0 + 8 if where == "start" else x1, y - 7, words, size=15, colour="wrong", anchor=where)
+        low = limit < most_bytes / 2  # there the rising lines leave room on the right, above it on the left
+        figure.text(x1 if low else x0 + 8, y - 7, f"{label}: {limit // KIB} KiB", size=15, colour="wrong",
+                    anchor="end" if low else "start")
 
     for scheme, colour in (("A", "s"), ("B", "k")):
         last = longest(scheme, most_bytes, **shape)
-        figure.line(at(0, shared_bytes(scheme, 0, **shape)), at(last, shared_bytes(scheme, last, **shape)), line=colour, width=3)
+        figure.line(at(0, shared_bytes(scheme, 0, **shape)), at(last, shared_bytes(scheme, last, **shape)), line=colour,
+                    width=3)
         x, y = at(longest(scheme, most_bytes // 2, **shape), most_bytes // 2)
         figure.text(x + (-14 if scheme == "A" else 14), y + 6, f"scheme {scheme}", bold=True, colour=colour,
                     anchor="end" if scheme == "A" else "start")
@@ -151,7 +158,8 @@ def shared_memory_wall():
                 figure.text(x + 9, y + 18, f"{keys}", size=16, bold=True, colour=colour)
     tile = tiles_bytes(shape["head_dim"], shape["element"])
     figure.line(at(0, tile), at(most_keys, tile), line="o", width=3)
-    figure.text(right, at(0, tile)[1] + 20, f"tiles of phase 3: {tile // KIB} KiB, any *N*", colour="o", anchor="end", size=16, bold=True)
+    figure.text(right, at(0, tile)[1] + 20, f"tiles of phase 3: {tile // KIB} KiB, any *N*", colour="o", anchor="end",
+                size=16, bold=True)
     return figure
 
 

@@ -38,17 +38,19 @@ def fa1_loops():
     grid = Grid(problem, *fa1_tiles(problem.head_dim, 4))
     i, j = 3, 2
     steps, Sq = grid.columns, problem.queries
-    figure = Figure("FlashAttention-1: key tiles outside, query tiles inside",
-                    f"The scores as {grid.rows} by {steps} tiles, visited column by column: a tile of K and V stays while all query tiles "
-                    "come past. At each step O, l and m of the query tile come from global memory and go back. Bars below: K and V "
-                    f"are read once, Q {steps} times, O comes in {steps - 1} and goes out {steps} times.")
+    figure = Figure(
+        "FlashAttention-1: key tiles outside, query tiles inside",
+        f"The scores as {grid.rows} by {steps} tiles, visited column by column: a tile of K and V stays while all "
+        "query tiles come past. At each step O, l and m of the query tile come from global memory and go back. Bars "
+        f"below: K and V are read once, Q {steps} times, O comes in {steps - 1} and goes out {steps} times.")
     figure.text(MARGIN, 36, f"K_j and V_j stay (*j* = {j}), every Q_i comes past")
     draw_grid(figure, grid, [j + (row < i) for row in range(grid.rows)], {(i, j)}, keys_now=j, rows_now={i})
     for column in range(j + 1):
         x = grid.centre(0, column)[0]
         figure.arrow((x, TOP + 5), (x, grid.bottom - 5 if column < j else grid.y(i) - 1), line="s", width=2.5)
         if column < j:
-            figure.line((x + 4, grid.bottom - 8), (grid.centre(0, column + 1)[0] - 2, TOP + 8), line="s", dash="3 5", width=1.5)
+            figure.line((x + 4, grid.bottom - 8), (grid.centre(0, column + 1)[0] - 2, TOP + 8), line="s",
+                        dash="3 5")
     y = grid.y(i) + ROW / 2
     figure.arrow((MARGIN, y), (LEFT - 37, y), line="q", width=2.5)
     out = RIGHT + 52
@@ -74,11 +76,12 @@ def tile_update():
     tile_scores, tile_values = [2.6, 3.1, 1.9, 2.3], [8.0, 7.0, 9.0, 6.0]
     known, tile = state_of(known_scores, known_values), state_of(tile_scores, tile_values)
     new = merge(known, tile)
-    figure = Figure("The update of m, l and O by one tile",
-                    f"What a row knows (m = {known.m}, l = {known.l:.2f}, O = {known.out:.2f}) and what the new tile says by itself "
-                    f"(m = {tile.m}, l = {tile.l:.2f}, mean {tile.out:.2f}) are brought under the larger maximum. The sums become two "
-                    f"shares of the new l = {new.l:.2f}, and the new O = {new.out:.2f} is the mean of both outputs, weighted by "
-                    "these shares.")
+    figure = Figure(
+        "The update of m, l and O by one tile",
+        f"What a row knows (m = {known.m}, l = {known.l:.2f}, O = {known.out:.2f}) and what the new tile says by "
+        f"itself (m = {tile.m}, l = {tile.l:.2f}, mean {tile.out:.2f}) are brought under the larger maximum. The "
+        f"sums become two shares of the new l = {new.l:.2f}, and the new O = {new.out:.2f} is the mean of both "
+        "outputs, weighted by these shares.")
     whole = WIDTH - 2 * MARGIN
     half = (whole - 24) / 2
     floor, unit = 128, 62
@@ -105,7 +108,8 @@ def tile_update():
         figure.text((x0 + x1) / 2, bar + 56, f"{100 * share:.0f} % of *l*_{{new}}", anchor="middle", colour=colour)
     figure.text(WIDTH / 2, floor + 44, f"Both under the larger maximum, *m*_{{new}} = {new.m}", anchor="middle")
     figure.text(MARGIN, bar - 14, f"exp(*m* − *m*_{{new}}) = {weights[0]:.2f}", size=16, colour="state")
-    figure.text(MARGIN + whole, bar - 14, f"exp(*m*_{{tile}} − *m*_{{new}}) = {weights[1]:.2f}", size=16, colour="s", anchor="end")
+    figure.text(MARGIN + whole, bar - 14, f"exp(*m*_{{tile}} − *m*_{{new}}) = {weights[1]:.2f}", size=16, colour="s",
+                anchor="end")
 
     figure.text(MARGIN, bar + 102, "The new output is the mean of both, by these shares")
     axis = bar + 152
@@ -115,7 +119,8 @@ def tile_update():
         return MARGIN + 56 + (whole - 112) * (value - low) / (high - low)
 
     figure.line((at(low), axis), (at(high), axis), line="o", width=2.5)
-    for value, words, radius, fill in ((low, f"O = {low:.2f}", 7, "panel"), (high, f"O_{{tile}} = {high:.2f}", 7, "panel"),
+    for value, words, radius, fill in ((low, f"O = {low:.2f}", 7, "panel"),
+                                       (high, f"O_{{tile}} = {high:.2f}", 7, "panel"),
                                        (new.out, f"O_{{new}} = {new.out:.2f}", 9, "o!")):
         figure.circle(at(value), axis, radius, fill=fill, line="o", width=2.5)
         above = fill == "o!"

@@ -3,7 +3,7 @@
 from banks import draw_banks, passes
 from constants import BANK_BYTES, BANKS, LANES_PER_ROW, WARP, Source
 from draw import MARGIN, WIDTH, Figure
-from loops import LEFT, RIGHT, ROW, TOP, Grid, Problem, draw_grid, draw_traffic
+from loops import LEFT, RIGHT, ROW, Grid, Problem, draw_grid, draw_traffic
 
 FA2 = Source("phase3_fa2/fa2.cuh")
 
@@ -18,10 +18,11 @@ def fa2_loops():
     progress = [10, 12, 9, 11, 13, 10, 12, 9]
     if len(progress) != grid.rows:
         raise ValueError(f"fa2_loops draws {len(progress)} query tiles; there are {grid.rows} now")
-    figure = Figure("FlashAttention-2: query tiles outside, key tiles inside",
-                    f"The same scores as {grid.rows} by {grid.columns} tiles. Each row of tiles belongs to a block of its own; the blocks "
-                    "run at the same time, and each walks along the keys. O is written once, at the end of the row. Bars below: Q "
-                    f"and O move once, K and V are read {grid.rows} times.")
+    figure = Figure(
+        "FlashAttention-2: query tiles outside, key tiles inside",
+        f"The same scores as {grid.rows} by {grid.columns} tiles. Each row of tiles belongs to a block of its own; "
+        "the blocks run at the same time, and each walks along the keys. O is written once, at the end of the row. "
+        f"Bars below: Q and O move once, K and V are read {grid.rows} times.")
     figure.text(MARGIN, 36, f"Each Q_i stays with its block, K and V come past: {grid.rows} blocks")
     draw_grid(figure, grid, progress, {(i, progress[i]) for i in range(grid.rows)}, rows_now=range(grid.rows))
     for i in range(grid.rows):
@@ -45,10 +46,11 @@ def rows_over_warps():
     B_r, B_c = fa2_tiles(64)
     warps = FA2.number("kFa2Threads") // WARP
     rows, step = B_r // warps, WARP // LANES_PER_ROW
-    figure = Figure("Which rows of the scores a warp owns, and which scores a thread",
-                    f"Left, a tile of {B_r} rows and {B_c} columns in {warps} bands, one for each warp. Right, the {rows} rows of one "
-                    f"warp: row r belongs to {LANES_PER_ROW} lanes, and every {step}th row to the same ones. The scores of lane 0 are "
-                    f"marked: every {step}th row, every {LANES_PER_ROW}th column.")
+    figure = Figure(
+        "Which rows of the scores a warp owns, and which scores a thread",
+        f"Left, a tile of {B_r} rows and {B_c} columns in {warps} bands, one for each warp. Right, the {rows} rows "
+        f"of one warp: row r belongs to {LANES_PER_ROW} lanes, and every {step}th row to the same ones. The scores "
+        f"of lane 0 are marked: every {step}th row, every {LANES_PER_ROW}th column.")
     top, row, left, cell, small = 70, 18, 272, 10.75, 76
     height, shown = rows * row, 0
     figure.text(MARGIN, 34, "A score tile")
@@ -58,8 +60,8 @@ def rows_over_warps():
         figure.text(MARGIN + small / 2, top + band * (w + 0.5) + 6, f"warp {w}", anchor="middle",
                     colour="ink" if w == shown else "quiet")
     figure.text(MARGIN, top + height + 24, f"{B_r} × {B_c}", colour="quiet")
-    figure.polygon([(MARGIN + small, top), (left - 84, top), (left - 84, top + height), (MARGIN + small, top + height / warps)],
-                   fill="s", opacity=0.4)
+    figure.polygon([(MARGIN + small, top), (left - 84, top), (left - 84, top + height),
+                    (MARGIN + small, top + height / warps)], fill="s", opacity=0.4)
 
     figure.text(left - 84, 34, f"One warp: {rows} rows, {LANES_PER_ROW} lanes to a row")
     for column in range(0, B_c + 1, LANES_PER_ROW):
@@ -91,20 +93,23 @@ def padding():
     head_dim, element = 64, 4
     pitch = FA2.number("pitch", D=head_dim, element_bytes=element)
     words = Source("common/simt/cpu/request_cost.cpp").number("kWidestAccess") // BANK_BYTES
-    figure = Figure("Why rows of K_j are padded by 16 bytes",
-                    f"{LANES_PER_ROW} lanes read 16 bytes each, from {LANES_PER_ROW} rows of K_j. With rows {head_dim} floats apart all of "
-                    f"them want the same {words} banks and take turns. With rows {pitch} floats apart they want different ones.")
+    figure = Figure(
+        "Why rows of K_j are padded by 16 bytes",
+        f"{LANES_PER_ROW} lanes read 16 bytes each, from {LANES_PER_ROW} rows of K_j. With rows {head_dim} floats "
+        f"apart all of them want the same {words} banks and take turns. With rows {pitch} floats apart they want "
+        "different ones.")
     left, row = 92, 18
     cell = (WIDTH - MARGIN - left) / BANKS
-    figure.text(MARGIN, 34, f"{LANES_PER_ROW} lanes read {words * BANK_BYTES} bytes each, of {LANES_PER_ROW} rows of K_j "
-                f"(*D* = {head_dim}, float32)")
+    figure.text(MARGIN, 34, f"{LANES_PER_ROW} lanes read {words * BANK_BYTES} bytes each, of {LANES_PER_ROW} rows of "
+                f"K_j (*D* = {head_dim}, float32)")
     top = 104
     for apart, colour, words_of_pitch in ((head_dim, "wrong", f"Rows {head_dim} floats apart"),
                                           (pitch, "k", f"Padded: rows {pitch} floats apart")):
         firsts = [apart * lane for lane in range(LANES_PER_ROW)]
         turns = passes(firsts, words)
         figure.text(MARGIN, top - 34, words_of_pitch, bold=True)
-        figure.text(WIDTH - MARGIN, top - 34, f"{turns} passes" if turns > 1 else "1 pass", anchor="end", bold=True, colour=colour)
+        figure.text(WIDTH - MARGIN, top - 34, f"{turns} passes" if turns > 1 else "1 pass", anchor="end", bold=True,
+                    colour=colour)
         figure.text(left - 10, top - 8, "bank", size=15, colour="quiet", anchor="end")
         for lane in range(LANES_PER_ROW):
             figure.text(left - 10, top + row * lane + 14, f"lane {lane}", size=15, colour="quiet", anchor="end")

@@ -1,7 +1,7 @@
 """Figures of phase 4: causal masks."""
 
 from constants import Source
-from draw import MARGIN, WIDTH, Figure
+from draw import MARGIN, Figure
 
 TILES = Source("phase4_causal/key_tiles.cuh")
 
@@ -30,9 +30,10 @@ def causal_stages():
     stages = [key_tiles(i * B_r, B_r, B_c, N, N) for i in range(rows)]
     counts = {"full": sum(full for full, _ in stages), "edge": sum(visited - full for full, visited in stages),
               "never": sum(columns - visited for _, visited in stages)}
-    figure = Figure("A causal mask over tiles: full, edge, never loaded",
-                    f"{rows} query tiles by {columns} key tiles, with the diagonal of the mask. Below it {counts['full']} tiles are full, "
-                    f"along it {counts['edge']} are edge tiles, above it {counts['never']} are never loaded.")
+    figure = Figure(
+        "A causal mask over tiles: full, edge, never loaded",
+        f"{rows} query tiles by {columns} key tiles, with the diagonal of the mask. Below it {counts['full']} tiles "
+        f"are full, along it {counts['edge']} are edge tiles, above it {counts['never']} are never loaded.")
     left, top, side = 60, 66, 344
     w, h = side / columns, side / rows
     figure.text(left, 34, f"{N} keys, tiles of {B_c} →", colour="k")
@@ -43,13 +44,15 @@ def causal_stages():
     for i, (full, visited) in enumerate(stages):
         for j in range(columns):
             fill = "s" if j < full else "s!" if j < visited else None
-            figure.rect(left + w * j, top + h * i, w, h, fill=fill, line="rule" if j >= visited else "panel", round_=0, width=1)
+            figure.rect(left + w * j, top + h * i, w, h, fill=fill, line="rule" if j >= visited else "panel",
+                        round_=0, width=1)
     figure.line((left, top), (left + side, top + side), line="panel", width=3)
 
     at = left + side + 28
-    for y, fill, name, words, line in ((top + 22, None, f"{counts['never']} never loaded", "above the diagonal", "rule"),
-                                       (top + 122, "s!", f"{counts['edge']} edge tiles", "each score is tested", "s"),
-                                       (top + 222, "s", f"{counts['full']} full tiles", "no test at all", "s")):
+    for y, fill, name, words, line in (
+            (top + 22, None, f"{counts['never']} never loaded", "above the diagonal", "rule"),
+            (top + 122, "s!", f"{counts['edge']} edge tiles", "each score is tested", "s"),
+            (top + 222, "s", f"{counts['full']} full tiles", "no test at all", "s")):
         figure.rect(at, y - 15, 18, 18, fill=fill, line=line, round_=0)
         figure.text(at + 28, y, name, bold=True)
         figure.text(at + 28, y + 23, words, size=16, colour="quiet")
@@ -62,10 +65,11 @@ def causal_stages():
 def alignment():
     shapes = ((3, 5), (5, 3))
     sides = (("bottom-right", "FlashAttention ≥ 2.1"), ("top-left", "PyTorch's `is_causal`"))
-    figure = Figure("Two causal masks where queries and keys differ in number",
-                    "For 3 queries and 5 keys, and for 5 queries and 3 keys: the bottom-right mask lets the last query see the last "
-                    "key, the top-left mask lets the first query see just the first key. With 5 queries and 3 keys, two queries of the "
-                    "bottom-right mask see nothing.")
+    figure = Figure(
+        "Two causal masks where queries and keys differ in number",
+        "For 3 queries and 5 keys, and for 5 queries and 3 keys: the bottom-right mask lets the last query see the "
+        "last key, the top-left mask lets the first query see just the first key. With 5 queries and 3 keys, two "
+        "queries of the bottom-right mask see nothing.")
     cell = 32
     for n, (side, known_from) in enumerate(sides):
         x = 150 + 250 * n

@@ -17,7 +17,8 @@ def choose_splits(blocks, keys, device):
         "combine = splits == 1 ? 0.0 : kCombineLaunch + kMergePerSplit * splits;",
         "return double(waves) * (double(tiles_per_block) + kBlockOverhead) + combine;",
         "if (work.blocks >= blocks_at_once(work, device)) return 1;")
-    overhead, launch, per_split = (costs.number(name) for name in ("kBlockOverhead", "kCombineLaunch", "kMergePerSplit"))
+    overhead, launch, per_split = (costs.number(name)
+                                   for name in ("kBlockOverhead", "kCombineLaunch", "kMergePerSplit"))
     slots = PLAN.found(r"resident_blocks\(int row_tile\) { return (.*?); }", row_tile=1) * device.multiprocessors
     tiles = -(-keys // PLAN.number("kKeyTile"))
 
@@ -34,10 +35,11 @@ def split_keys():
     heads, keys, device = 8, 4096, default_device()
     splits = choose_splits(heads, keys, device)
     everyone = device.multiprocessors
-    figure = Figure("Keys split over blocks",
-                    f"{heads} heads with one query each and {keys} keys. Above, one block a head walks along all keys: {heads} of "
-                    f"{everyone} multiprocessors work. Below, each head's keys are cut into {splits} splits, one block each: "
-                    f"{heads * splits} blocks, work for all multiprocessors.")
+    figure = Figure(
+        "Keys split over blocks",
+        f"{heads} heads with one query each and {keys} keys. Above, one block a head walks along all keys: {heads} "
+        f"of {everyone} multiprocessors work. Below, each head's keys are cut into {splits} splits, one block each: "
+        f"{heads * splits} blocks, work for all multiprocessors.")
     left, strip, row, across, cell = MARGIN, 320, 20, 16, 14
     grid = WIDTH - MARGIN - across * cell
     y = 36
@@ -59,8 +61,8 @@ def split_keys():
         for n in range(everyone):
             figure.rect(grid + cell * (n % across), top + height * (n // across), cell - 3, height - 3,
                         fill="plain!" if n < busy else "plain", round_=2)
-        figure.text(left, top + row * heads + 18, f"{heads} × {pieces} = {blocks} blocks" if pieces > 1 else f"{blocks} blocks",
-                    colour="quiet")
+        figure.text(left, top + row * heads + 18, colour="quiet",
+                    words=f"{heads} × {pieces} = {blocks} blocks" if pieces > 1 else f"{blocks} blocks")
         figure.text(grid, top + row * heads + 18, "multiprocessors", colour="quiet")
         y = top + row * heads + 66
     return figure
@@ -74,12 +76,13 @@ def merge_splits():
     for part in parts:
         whole = merge(whole, part)
     weights = [math.exp(part.lse - whole.lse) for part in parts]
-    figure = Figure("Merging partial results by their log-sum-exp",
-                    "Four splits of one row's keys, each with an output and a log-sum-exp: "
-                    + "; ".join(f"O = {part.out:.2f}, LSE = {part.lse:.2f}" for part in parts)
-                    + ". Their weights exp(LSE of the part - LSE of the whole) are "
-                    + ", ".join(f"{100 * weight:.0f} %" for weight in weights)
-                    + f". The merged output {whole.out:.2f} is the mean of the four with these weights.")
+    figure = Figure(
+        "Merging partial results by their log-sum-exp",
+        "Four splits of one row's keys, each with an output and a log-sum-exp: "
+        + "; ".join(f"O = {part.out:.2f}, LSE = {part.lse:.2f}" for part in parts)
+        + ". Their weights exp(LSE of the part - LSE of the whole) are "
+        + ", ".join(f"{100 * weight:.0f} %" for weight in weights)
+        + f". The merged output {whole.out:.2f} is the mean of the four with these weights.")
     across = WIDTH - 2 * MARGIN
     column, floor, unit = across / 4, 124, 26
     bar = floor + 148
@@ -87,7 +90,8 @@ def merge_splits():
     at = MARGIN
     for p, (part, row, weight) in enumerate(zip(parts, scores, weights)):
         x, w = MARGIN + column * p, column - 14
-        figure.polygon([(x, floor + 62), (x + w, floor + 62), (at + across * weight, bar), (at, bar)], fill="state", opacity=0.5)
+        figure.polygon([(x, floor + 62), (x + w, floor + 62), (at + across * weight, bar), (at, bar)], fill="state",
+                       opacity=0.5)
         for n, score in enumerate(row):
             figure.rect(x + w * n / 4 + 2, floor - unit * score, w / 4 - 4, unit * score, fill="s", line="s", round_=0)
         figure.line((x, floor), (x + w, floor))

@@ -21,9 +21,10 @@ def gpu():
     tiles = -(-length // fa2_tiles(head_dim)[0])
     threads = FA2.number("kFa2Threads")
     warps = threads // WARP
-    figure = Figure("Grid, block, warp, lane",
-                    f"A grid of {heads * tiles} blocks; one block enlarged, with {warps} warps and a shared memory; one warp enlarged, with "
-                    f"{WARP} lanes; one lane with registers of its own.")
+    figure = Figure(
+        "Grid, block, warp, lane",
+        f"A grid of {heads * tiles} blocks; one block enlarged, with {warps} warps and a shared memory; one warp "
+        f"enlarged, with {WARP} lanes; one lane with registers of its own.")
     wide, words = 384, MARGIN + 384 + 28
 
     def explain(y, name, *lines):
@@ -38,7 +39,8 @@ def gpu():
     explain(top + 16, "grid", f"{heads * tiles} blocks, in any", "order, on all", "multiprocessors")
     for t in range(tiles):
         for h in range(heads):
-            figure.rect(MARGIN + cell * h, top + row * t, cell - 5, row - 5, fill="plain!" if (h, t) == (2, tiles - 1) else "plain",
+            enlarged = (h, t) == (2, tiles - 1)
+            figure.rect(MARGIN + cell * h, top + row * t, cell - 5, row - 5, fill="plain!" if enlarged else "plain",
                         line="plain")
 
     block = top + row * tiles + 40
@@ -46,7 +48,8 @@ def gpu():
     band, inside = 24, wide - 28
     height = band * warps + 62
     figure.rect(MARGIN, block, wide, height, fill="panel", line="plain", round_=6)
-    explain(block + 22, "block", f"{threads} threads = {warps} warps,", "on one multiprocessor,", "with one shared", "memory")
+    explain(block + 22, "block", f"{threads} threads = {warps} warps,", "on one multiprocessor,",
+            "with one shared", "memory")
     figure.rect(MARGIN + 14, block + 14, inside, 30, fill="plain", line="plain")
     figure.text(MARGIN + wide / 2, block + 34, "shared memory", anchor="middle", size=16)
     first_warp = block + 56
@@ -58,7 +61,8 @@ def gpu():
     warp, lane, chosen = block + height + 40, wide / WARP, 5
     enlarge(MARGIN + 14, MARGIN + 12 + inside, first_warp + band * warps - 6, MARGIN, MARGIN + wide - 2, warp)
     for k in range(WARP):
-        figure.rect(MARGIN + lane * k, warp, lane - 2, 30, fill="plain!" if k == chosen else "plain", line="plain", round_=1, width=1)
+        figure.rect(MARGIN + lane * k, warp, lane - 2, 30, fill="plain!" if k == chosen else "plain", line="plain",
+                    round_=1, width=1)
     explain(warp + 8, "warp", f"{WARP} lanes, one", "instruction for all")
     thread = warp + 94
     enlarge(MARGIN + lane * chosen, MARGIN + lane * (chosen + 1) - 2, warp + 31, MARGIN, MARGIN + 180, thread)
@@ -71,10 +75,12 @@ def gpu():
 def memories():
     device = default_device()
     registers, shared = device.registers * 4, device.block_bytes_optin
-    figure = Figure("The memories of a GPU",
-                    f"Of an {device.product}: registers, {registers // KIB} KiB on each of {device.multiprocessors} multiprocessors, seen by one "
-                    f"thread; shared memory, up to {shared // KIB} KiB for a block, seen by its threads; the L2 cache, "
-                    f"{device.l2_bytes // MIB} MiB, and global memory, {device.bandwidth_gb_s:g} GB/s, seen by all.")
+    figure = Figure(
+        "The memories of a GPU",
+        f"Of an {device.product}: registers, {registers // KIB} KiB on each of {device.multiprocessors} "
+        f"multiprocessors, seen by one thread; shared memory, up to {shared // KIB} KiB for a block, seen by its "
+        f"threads; the L2 cache, {device.l2_bytes // MIB} MiB, and global memory, {device.bandwidth_gb_s:g} GB/s, "
+        "seen by all.")
     wide, words, top = 344, MARGIN + 344 + 40, 60
     figure.text(MARGIN, 34, f"{device.product}: {device.multiprocessors} multiprocessors")
     unit, gap = 104, 16
@@ -112,9 +118,10 @@ def memories():
 def coalescing():
     word = 4
     per_sector = SECTOR_BYTES // word
-    figure = Figure("Coalesced and scattered reads of a warp",
-                    f"{WARP} lanes read one float each. Neighbouring floats fill a few sectors of {SECTOR_BYTES} bytes. Floats {per_sector} "
-                    f"apart touch one sector for each lane, and most of what is fetched is thrown away.")
+    figure = Figure(
+        "Coalesced and scattered reads of a warp",
+        f"{WARP} lanes read one float each. Neighbouring floats fill a few sectors of {SECTOR_BYTES} bytes. Floats "
+        f"{per_sector} apart touch one sector for each lane, and most of what is fetched is thrown away.")
     across = 64
     cell = (WIDTH - 2 * MARGIN) / across
     y = 36
@@ -122,8 +129,9 @@ def coalescing():
         used = {k * words_apart for k in range(WARP)}
         sectors = sorted({w // per_sector for w in used})
         figure.text(MARGIN, y, title, bold=True)
-        figure.text(WIDTH - MARGIN, y, f"{len(sectors)} sectors fetched, {100 * WARP * word / (len(sectors) * SECTOR_BYTES):g} % used",
-                    anchor="end", bold=True, colour="ink" if words_apart == 1 else "wrong")
+        share = 100 * WARP * word / (len(sectors) * SECTOR_BYTES)
+        figure.text(WIDTH - MARGIN, y, f"{len(sectors)} sectors fetched, {share:g} % used", anchor="end",
+                    bold=True, colour="ink" if words_apart == 1 else "wrong")
         top, row = y + 18, 30
         lines = max(1, len(sectors) * per_sector // across)
         for line in range(lines):
@@ -135,10 +143,12 @@ def coalescing():
                     fill = "plain!" if at in used else "wrong" if number in sectors else None
                     if fill:
                         figure.rect(x + cell * w, top + row * line, cell, 22, fill=fill, round_=0)
-                figure.rect(x, top + row * line, cell * per_sector, 22, line="plain" if number in sectors else "rule", round_=0)
+                figure.rect(x, top + row * line, cell * per_sector, 22, line="plain" if number in sectors else "rule",
+                            round_=0)
         y = top + row * lines + 40
     y -= 8
-    for x, fill, line, words in ((MARGIN, "plain!", None, "read by a lane"), (206, "wrong", None, "fetched for nothing"),
+    for x, fill, line, words in ((MARGIN, "plain!", None, "read by a lane"),
+                                 (206, "wrong", None, "fetched for nothing"),
                                  (416, None, "plain", f"a sector, {SECTOR_BYTES} bytes")):
         figure.rect(x, y - 13, 16, 16, fill=fill, line=line, round_=0)
         figure.text(x + 24, y, words, size=16)
@@ -150,9 +160,10 @@ def banks():
     side = standard.number("kResultTile")
     padded = standard.found(r"using RightTile = .*?kResultTile, (kResultTile[^>]*)>")
     cell = 8.5
-    figure = Figure("Bank conflicts of a walk down a column",
-                    f"{WARP} lanes write one column of a tile, lane k in row k. With rows {side} floats apart all lanes meet in one bank; "
-                    f"with rows {padded} floats apart each meets a bank of its own.")
+    figure = Figure(
+        "Bank conflicts of a walk down a column",
+        f"{WARP} lanes write one column of a tile, lane k in row k. With rows {side} floats apart all lanes meet in "
+        f"one bank; with rows {padded} floats apart each meets a bank of its own.")
     figure.text(MARGIN, 34, f"{WARP} lanes write a column of a tile, lane *k* in row *k*")
     for x, apart, colour in ((MARGIN, side, "wrong"), (WIDTH - MARGIN - cell * BANKS, padded, "plain")):
         firsts = [apart * k for k in range(WARP)]
@@ -160,7 +171,8 @@ def banks():
         figure.text(x, 70, f"Rows {apart} floats apart", bold=True)
         draw_banks(figure, x, 108, cell, cell, firsts, 1, f"{colour}!")
         figure.text(x, 108 + cell * WARP + 28, f"{turns} passes" if turns > 1 else "1 pass", bold=True, colour=colour)
-        figure.text(x + cell * BANKS, 108 + cell * WARP + 28, f"{BANKS} banks of {BANK_BYTES} bytes", anchor="end", size=15, colour="quiet")
+        figure.text(x + cell * BANKS, 108 + cell * WARP + 28, f"{BANKS} banks of {BANK_BYTES} bytes",
+                    anchor="end", size=15, colour="quiet")
     return figure
 
 
