@@ -46,13 +46,13 @@ def main():
     parser.add_argument("--check", action="store_true", help="write nothing, fail if a file differs")
     options = parser.parse_args()
 
-    drawings = figures()
-    if unknown := set(options.names) - drawings.keys():
-        parser.error(f"no figure {', '.join(sorted(unknown))}; there are {', '.join(drawings)}")
     try:
         palette.check()
-        made = {name: drawing().svg() for name, drawing in drawings.items()
-                if options.check or not options.names or name in options.names}
+        drawings = figures()
+        if unknown := set(options.names) - drawings.keys():
+            parser.error(f"no figure {', '.join(sorted(unknown))}; there are {', '.join(drawings)}")
+        wanted = drawings if options.check or not options.names else options.names
+        made = {name: drawings[name]().svg() for name in wanted}
     except (constants.Missing, draw.FigureError, ValueError) as error:
         sys.exit(f"docs/figures: {error}")
 
