@@ -14,7 +14,7 @@ WIDTH = 640
 SHOWN_WIDTH = 720
 MARGIN = 24
 SMALLEST, USUAL = 15, 17  # sizes of words
-THICK = 1.5             # lines
+THICK = 1.5  # lines
 
 SANS = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 MONO = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace'
