@@ -15,7 +15,7 @@ import xml.etree.ElementTree
 
 PROGRAM, REPOSITORY = sys.argv[1:3]
 sys.path.insert(0, os.path.join(REPOSITORY, "docs"))
-import bench_readme  # noqa: E402
+import speed_table  # noqa: E402
 
 PLOTS = {"ladder.svg", "throughput.svg", "decode.svg", "roofline.svg"}
 
@@ -135,16 +135,16 @@ class QuickRun(unittest.TestCase):
 
     def test_readme_table_is_made_from_the_file(self):
         with tempfile.TemporaryDirectory() as root:
-            self.assertEqual(bench_readme.section(root), "")
+            self.assertEqual(speed_table.section(root, f"{root}/README.md"), "")
             place = pathlib.Path(root, "docs/results/some_gpu")
             place.mkdir(parents=True)
             shutil.copy(self.file, place / "bench.json")
-            text = bench_readme.section(root)
+            text = speed_table.section(root, f"{root}/README.md")
             for word in ("abc123", "teaching machine", "flash_decode", "fa2_forward", "GB/s", "TFLOP/s", "% of GEMM"):
                 self.assertIn(word, text)
             self.assertNotIn("![", text)
             (place / "ladder.svg").write_text("<svg/>")
-            self.assertIn("(docs/results/some_gpu/ladder.svg)", bench_readme.section(root))
+            self.assertIn("(docs/results/some_gpu/ladder.svg)", speed_table.section(root, f"{root}/README.md"))
             rows = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith("| phase")]
             headlines = [m for case, m in self.measurements("rung") if "headline" in case["sweeps"]]
             self.assertEqual(len(rows), len(headlines))

@@ -1,6 +1,7 @@
-"""What README.md says about speed: made from docs/results/<gpu>/bench.json, which ./ladder bench --json has written."""
+"""What the pages say about speed: made from docs/results/<gpu>/bench.json, which ./ladder bench --json has written."""
 
 import json
+import os
 import pathlib
 
 PEERS = {"efficient": "memory-efficient", "torch": "torch::softmax", "fa2": "phase 3 without a mask"}
@@ -22,8 +23,8 @@ def row(case, measurement):
     return f"| {case['phase']} | {measurement['name']} | {case['problem']['text']} | {rate} | {ceiling} | {beside} |"
 
 
-def table(report):
-    """Markdown for one report: where it was measured, and the headline cases, phase by phase."""
+def table(report, phase):
+    """Markdown for one report: where it was measured, and the headline cases, phase by phase or of one phase."""
     e = report["environment"]
     versions = [f"{name} {e[key]}" for name, key in
                 (("driver", "driver"), ("CUDA", "cuda"), ("PyTorch", "torch"), ("cuDNN", "cudnn")) if e[key]]
@@ -32,18 +33,19 @@ def table(report):
              "| phase | kernel | work | speed | share of the ceiling | our rate, in that of |",
              "|---|---|---|---|---|---|"]
     for case in sorted(report["cases"], key=lambda c: c["phase"]):
-        if "headline" not in case["sweeps"]:
+        if "headline" not in case["sweeps"] or phase not in (None, case["phase"]):
             continue
         lines += [row(case, m) for m in case["measurements"] if m["role"] == "rung" and "not_available" not in m]
     return "\n".join(lines)
 
 
-def section(root):
-    """Markdown for all reports under root/docs/results, with the ladder chart where there is one; empty without any."""
+def section(root, page, phase=None):
+    """Markdown for all reports under root/docs/results: every phase and the ladder chart where there is one, or one phase's
+    rows. Paths are relative to the page. Empty without any report."""
     parts = []
     for file in sorted(pathlib.Path(root).glob("docs/results/*/bench.json")):
-        parts.append(table(json.loads(file.read_text())))
+        parts.append(table(json.loads(file.read_text()), phase))
         chart = file.parent / "ladder.svg"
-        if chart.exists():
-            parts.append(f"![The ladder, each rung beside PyTorch's]({chart.relative_to(root)})")
+        if phase is None and chart.exists():
+            parts.append(f"![The ladder, each rung beside PyTorch's]({os.path.relpath(chart, pathlib.Path(page).parent)})")
     return "\n\n".join(parts)

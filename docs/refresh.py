@@ -1,0 +1,213 @@
+"""Keeps true what the pages quote: code, what the ladder prints, recorded speeds, the timetable.
+
+  python3 docs/refresh.py [PAGE…]                  rewrites the marked pieces of the pages, or of all of them
+  python3 docs/refresh.py --check [PAGE…]          changes nothing; fails if a page says what is no longer so
+  python3 docs/refresh.py --program FILE …         runs another ladder than build/common/cli/ladder
+
+A piece stands between two comments on lines of their own, and everything between them belongs to this script:
+
+  <!-- code: FILE | TEXT OF FIRST LINE | TEXT OF LAST LINE -->           lines of a file, its path relative to the page
+  <!-- output: ARGUMENTS | TEXT OF FIRST LINE | TEXT OF LAST LINE -->    lines of what `ladder ARGUMENTS` prints
+  <!-- speed -->   <!-- speed: 3 -->                                     recorded speeds, of all phases or of one
+  <!-- timetable -->                                                     the chapters' minutes, added up
+  <!-- end -->
+
+A piece goes from the one line that contains the first text to the next line from there that contains the last text. Without
+a last text it is that one line, without both it is everything. Space of any width in a text stands for space of any width.
+A text that no line has, or a first text that several lines have, is an error: nothing is quoted by accident.
+
+Times change from run to run. A piece of output that differs from the page in nothing but times is left as it is.
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import textwrap
+
+import speed_table
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PROGRAM = ROOT / "build/common/cli/ladder"
+PAGES = ("*.md", "common/**/*.md", "docs/**/*.md", "phase*/**/*.md", "tests/**/*.md")
+TIMED_PAGES = ("docs/primer.md", "phase*/README.md")
+LANGUAGES = {".h": "cpp", ".cpp": "cpp", ".cuh": "cpp", ".cu": "cpp", ".py": "python", ".sh": "sh", ".cmake": "cmake"}
+MARKER = re.compile(r"( *)<!-- (code|output|speed|timetable|end)(?::\s+(.*?))? -->")
+FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+
+
+class Problem(Exception):
+    """What is wrong with one marked piece, in words for who wrote it."""
+
+
+def squeezed(text):
+    return " ".join(text.split())
+
+
+def selected(lines, first, last, where):
+    """The lines from the one that contains `first` to the next that contains `last`; see the top of this file."""
+    if not first:
+        return lines
+    found = [i for i, line in enumerate(lines) if squeezed(first) in squeezed(line)]
+    if len(found) != 1:
+        count = f"{len(found)} lines contain" if found else "no line contains"
+        numbers = f" (lines {', '.join(str(i + 1) for i in found[:8])}): name one of them" if found else ""
+        raise Problem(f'{where}: {count} the first text "{first}"{numbers}')
+    start = found[0]
+    if not last:
+        return lines[start:start + 1]
+    for end in range(start, len(lines)):
+        if squeezed(last) in squeezed(lines[end]):
+            return lines[start:end + 1]
+    raise Problem(f'{where}: no line from line {start + 1} on contains the last text "{last}"')
+
+
+def fenced(lines, language=""):
+    text = textwrap.dedent("\n".join(line.rstrip() for line in lines)).strip("\n")
+    longest = max((len(ticks) for ticks in re.findall(r"`{3,}", text)), default=2)
+    ticks = "`" * (longest + 1)
+    return f"{ticks}{language}\n{text}\n{ticks}"
+
+
+def without_times(text):
+    """Times differ from run to run; so does the width of their column."""
+    text = re.sub(r"\b\d+(\.\d+)? (ns|us|ms|s)\b", "TIME", text)
+    return re.sub(r" +", " ", text)
+
+
+class Ladder:
+    """The program; each command runs once, however many pages quote it."""
+
+    def __init__(self, program):
+        self.program = program
+        self.printed = {}
+
+    def lines(self, arguments):
+        if arguments not in self.printed:
+            self.printed[arguments] = self.run(arguments)
+        return self.printed[arguments]
+
+    def run(self, arguments):
+        try:
+            result = subprocess.run([self.program, *shlex.split(arguments)], capture_output=True, text=True,
+                                    stdin=subprocess.DEVNULL, timeout=300, env={**os.environ, "NO_COLOR": "1"})
+        except (OSError, subprocess.TimeoutExpired) as problem:
+            raise Problem(f"ladder {arguments}: {problem} (./ladder run builds the program)") from problem
+        if result.returncode != 0:
+            raise Problem(f"ladder {arguments}: exit code {result.returncode}: {result.stderr.strip()[-400:]}")
+        return result.stdout.splitlines()
+
+
+def timetable(root, page):
+    """Reading and exercises of every page that says its minutes, as a table with their sums."""
+    minutes = []
+    for file in (file for pattern in TIMED_PAGES for file in sorted(root.glob(pattern))):
+        text = file.read_text()
+        said = [re.search(rf"\b{what}: (\d+) minutes\.", text) for what in ("Reading", "Exercises")]
+        if not said[0]:
+            if file.name == "README.md":
+                raise Problem(f'{file.relative_to(root)} does not say "Reading: N minutes."')
+            continue
+        title = re.search(r"^# (.*)", text, re.MULTILINE).group(1)
+        link = os.path.relpath(file, page.parent)
+        minutes.append((f"[{title}]({link})", *(int(s.group(1)) if s else 0 for s in said)))
+    if not minutes:
+        raise Problem("no page says its minutes")
+    rows = [f"| {title} | {reading} | {exercises} | {reading + exercises} |" for title, reading, exercises in minutes]
+    reading, exercises = (sum(row[i] for row in minutes) for i in (1, 2))
+    total = reading + exercises
+    return "\n".join(["| chapter | reading, minutes | exercises, minutes | together |", "|---|---:|---:|---:|", *rows,
+                      f"| **all** | **{reading}** | **{exercises}** | **{total}**, {total / 60:.1f} hours |"])
+
+
+def piece(kind, said, page, root, ladder):
+    """Markdown of one marked place."""
+    what, first, last, *more = [part.strip() for part in (said or "").split(" | ")] + ["", ""]
+    if any(more):
+        raise Problem(f"{kind}: at most two texts, divided by \" | \": {said}")
+    if kind == "code":
+        file = page.parent / what
+        if not what or not file.is_file():
+            raise Problem(f'code: there is no file "{what}" beside this page')
+        return fenced(selected(file.read_text().splitlines(), first, last, what), LANGUAGES.get(file.suffix, ""))
+    if kind == "output":
+        return fenced(selected(ladder.lines(what), first, last, f"ladder {what}"))
+    if kind == "speed":
+        if what and not what.isdigit():
+            raise Problem(f'speed: "{what}" is not the number of a phase')
+        return speed_table.section(root, page, int(what) if what else None)
+    return timetable(root, page)
+
+
+def refreshed(text, page, root, ladder):
+    """The page with every piece as it should be, and what is wrong with pieces that cannot be made."""
+    lines, problems, fence, opened, after = text.splitlines(), [], "", None, []
+    for number, line in enumerate(lines, 1):
+        marker = None if fence else MARKER.fullmatch(line)
+        if opened is None:
+            after.append(line)
+            if ticks := FENCE.match(line):
+                if not fence:
+                    fence = ticks.group(1)
+                elif ticks.group(1).startswith(fence) and not line.strip(" " + fence[0]):
+                    fence = ""
+            if marker and marker.group(2) == "end":
+                problems.append(f"{number}: an end without a beginning")
+            elif marker:
+                opened, begun, inside = marker, number, []
+        elif marker := MARKER.fullmatch(line):
+            if marker.group(2) != "end":
+                problems.append(f"{begun}: this piece has no <!-- end --> before the next one begins")
+                return text, problems
+            indent, kind, said = opened.groups()
+            try:
+                made = textwrap.indent(piece(kind, said, page, root, ladder), indent).splitlines()
+                if kind == "output" and without_times("\n".join(made)) == without_times("\n".join(inside)):
+                    made = inside
+                after += made
+            except Problem as problem:
+                problems.append(f"{begun}: {problem}")
+                after += inside
+            after.append(line)
+            opened = None
+        else:
+            inside.append(line)
+    if opened:
+        problems.append(f"{begun}: this piece has no <!-- end -->")
+        return text, problems
+    return "\n".join(after) + "\n", problems
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], epilog="What the marks mean: see the top of this file.")
+    parser.add_argument("pages", nargs="*", type=pathlib.Path, metavar="PAGE", help="Markdown files (default: every page)")
+    parser.add_argument("--check", action="store_true", help="change nothing, fail if something would change")
+    parser.add_argument("--program", type=pathlib.Path, default=PROGRAM, metavar="FILE", help=f"default: {PROGRAM.relative_to(ROOT)}")
+    parser.add_argument("--root", type=pathlib.Path, default=ROOT, help=argparse.SUPPRESS)  # its tests make small books
+    arguments = parser.parse_args()
+
+    root, ladder, failed = arguments.root.resolve(), Ladder(arguments.program), False
+    pages = [page.resolve() for page in arguments.pages] or sorted(page for pattern in PAGES for page in root.glob(pattern))
+    for page in pages:
+        name = os.path.relpath(page, root)
+        before = page.read_text()
+        after, problems = refreshed(before, page, root, ladder)
+        for problem in problems:
+            print(f"{name}:{problem}", file=sys.stderr)
+        failed = failed or bool(problems)
+        if before == after:
+            continue
+        if arguments.check:
+            print(f"{name} does not show what is so now: run python3 docs/refresh.py", file=sys.stderr)
+            failed = True
+        else:
+            page.write_text(after)
+            print(f"{name} refreshed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

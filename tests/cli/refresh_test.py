@@ -1,0 +1,285 @@
+"""Tests of docs/refresh.py, in a small book with a small ladder of its own.
+
+  python3 refresh_test.py PATH/refresh.py
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SCRIPT = sys.argv[1]
+
+LADDER = """#!/usr/bin/env python3
+import pathlib, sys
+calls = pathlib.Path(__file__).with_name("calls")
+calls.write_text((calls.read_text() if calls.exists() else "") + " ".join(sys.argv[1:]) + "\\n")
+if sys.argv[1] != "show":
+    sys.exit("there is no command " + sys.argv[1])
+print(pathlib.Path(__file__).with_name("output").read_text(), end="")
+"""
+
+OUTPUT = """phase  kernel        time  error
+    3  fa2_forward  12 ms  6.2e-04
+    4  causal      1.4 s   9.0e-04
+done: right
+"""
+
+CODE = """#pragma once
+
+template <class T>
+void kernel(T x) {
+    for (int j = 0; j < 3; ++j) {
+        use(x);  // the first
+    }
+    use(x + 1);
+}
+"""
+
+PAGE = """# A page
+
+<!-- code: kernel.cuh | for (int j | } -->
+<!-- end -->
+
+<!-- code: kernel.cuh | use(x + 1) -->
+<!-- end -->
+
+<!-- output: show 3 | phase kernel | causal -->
+<!-- end -->
+
+- in a list
+
+  <!-- output: show 3 | done: -->
+  <!-- end -->
+
+````
+<!-- code: nothing.h -->
+```
+<!-- end -->
+````
+
+What comes after stays.
+"""
+
+REFRESHED = """# A page
+
+<!-- code: kernel.cuh | for (int j | } -->
+```cpp
+for (int j = 0; j < 3; ++j) {
+    use(x);  // the first
+}
+```
+<!-- end -->
+
+<!-- code: kernel.cuh | use(x + 1) -->
+```cpp
+use(x + 1);
+```
+<!-- end -->
+
+<!-- output: show 3 | phase kernel | causal -->
+```
+phase  kernel        time  error
+    3  fa2_forward  12 ms  6.2e-04
+    4  causal      1.4 s   9.0e-04
+```
+<!-- end -->
+
+- in a list
+
+  <!-- output: show 3 | done: -->
+  ```
+  done: right
+  ```
+  <!-- end -->
+
+````
+<!-- code: nothing.h -->
+```
+<!-- end -->
+````
+
+What comes after stays.
+"""
+
+
+class Book(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        self.write("ladder", LADDER).chmod(0o755)
+        self.write("output", OUTPUT)
+        self.write("phase0_x/kernel.cuh", CODE)
+        self.page = self.write("phase0_x/README.md", PAGE)
+
+    def write(self, name, text):
+        file = self.root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        return file
+
+    def refresh(self, *arguments):
+        return subprocess.run([sys.executable, "-B", SCRIPT, "--root", self.root, "--program", self.root / "ladder", *arguments],
+                              capture_output=True, text=True, timeout=60)
+
+    def refreshed_page(self):
+        self.assertEqual(self.refresh().returncode, 0)
+
+    def assert_refused(self, page, *words):
+        """Checking and refreshing both fail, and say why and where."""
+        self.page.write_text(page)
+        for arguments in (("--check",), ()):
+            result = self.refresh(*arguments)
+            self.assertEqual(result.returncode, 1, result.stderr)
+            for word in ("phase0_x/README.md:", *words):
+                self.assertIn(word, result.stderr)
+
+
+class Pieces(Book):
+    def test_a_page_is_filled_and_then_stays(self):
+        result = self.refresh()
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertEqual(self.page.read_text(), REFRESHED)
+        self.assertEqual(self.refresh("--check").returncode, 0)
+        self.assertEqual(self.refresh().stdout, "")
+
+    def test_a_command_runs_once_for_all_pages(self):
+        self.write("docs/other.md", PAGE.replace("kernel.cuh", "../phase0_x/kernel.cuh"))
+        self.refreshed_page()
+        self.assertEqual((self.root / "calls").read_text(), "show 3\n")
+
+    def test_only_the_named_pages(self):
+        other = self.write("docs/other.md", "<!-- output: show | done -->\n<!-- end -->\n")
+        self.assertEqual(self.refresh(other).returncode, 0)
+        self.assertIn("done: right", other.read_text())
+        self.assertEqual(self.page.read_text(), PAGE)
+
+    def test_everything_that_is_printed(self):
+        self.page.write_text("<!-- output: show -->\n<!-- end -->\n")
+        self.refreshed_page()
+        self.assertIn(OUTPUT, self.page.read_text())
+
+    def test_code_with_a_fence_in_it(self):
+        self.write("phase0_x/note.h", "/// ```\n/// x\n/// ```\n")
+        self.page.write_text("<!-- code: note.h -->\n<!-- end -->\n")
+        self.refreshed_page()
+        self.assertEqual(self.page.read_text().count("````"), 2)
+        self.assertEqual(self.refresh("--check").returncode, 0)
+
+
+class Check(Book):
+    def setUp(self):
+        super().setUp()
+        self.refreshed_page()
+
+    def assert_red(self):
+        before = self.page.read_text()
+        result = self.refresh("--check")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("phase0_x/README.md does not show what is so now", result.stderr)
+        self.assertEqual(self.page.read_text(), before)
+
+    def test_changed_code(self):
+        self.write("phase0_x/kernel.cuh", CODE.replace("j < 3", "j < 4"))
+        self.assert_red()
+
+    def test_changed_page(self):
+        self.page.write_text(REFRESHED.replace("use(x + 1);", "use(x + 2);"))
+        self.assert_red()
+
+    def test_changed_output(self):
+        self.write("output", OUTPUT.replace("6.2e-04", "6.3e-04"))
+        self.assert_red()
+
+    def test_times_may_differ_and_then_nothing_is_rewritten(self):
+        self.write("output", OUTPUT.replace("12 ms", "9.5 s ").replace("1.4 s ", "700 ms"))
+        self.assertEqual(self.refresh("--check").returncode, 0)
+        self.refreshed_page()
+        self.assertEqual(self.page.read_text(), REFRESHED)
+
+    def test_times_in_code_may_not(self):
+        self.write("phase0_x/kernel.cuh", CODE.replace("// the first", "// 3 ms"))
+        self.refreshed_page()
+        self.write("phase0_x/kernel.cuh", CODE.replace("// the first", "// 4 ms"))
+        self.assert_red()
+
+
+class Refused(Book):
+    def test_a_text_that_no_line_has(self):
+        self.assert_refused(PAGE.replace("use(x + 1)", "use(x + 7)"), 'no line contains the first text "use(x + 7)"', ":6:")
+
+    def test_a_text_that_two_lines_have(self):
+        self.assert_refused(PAGE.replace("use(x + 1)", "use(x"), "2 lines contain", "lines 6, 8")
+
+    def test_a_last_text_that_no_later_line_has(self):
+        self.assert_refused(PAGE.replace("for (int j | }", "for (int j | template"), 'contains the last text "template"')
+
+    def test_output_that_lacks_the_text(self):
+        self.assert_refused(PAGE.replace("done:", "finished"), "ladder show 3: no line contains")
+
+    def test_a_file_that_is_not_there(self):
+        self.assert_refused(PAGE.replace("code: kernel.cuh | use", "code: kernels.cuh | use"), 'there is no file "kernels.cuh"')
+
+    def test_a_command_that_fails(self):
+        self.assert_refused(PAGE.replace("show 3 | done", "tell 3 | done"), "ladder tell 3: exit code 1", "there is no command tell")
+
+    def test_no_end(self):
+        self.assert_refused("<!-- code: kernel.cuh -->\n", "no <!-- end -->")
+        self.assert_refused("<!-- code: kernel.cuh -->\n<!-- code: kernel.cuh -->\n<!-- end -->\n", "no <!-- end -->")
+        self.assert_refused("<!-- end -->\n", "an end without a beginning")
+
+    def test_too_many_texts(self):
+        self.assert_refused("<!-- code: kernel.cuh | for | } | } -->\n<!-- end -->\n", "at most two texts")
+
+    def test_the_other_pieces_are_refreshed_all_the_same(self):
+        wrong = ("code: kernel.cuh | use(x + 1)", "code: kernel.cuh | use(x + 7)")
+        self.page.write_text(REFRESHED.replace(*wrong).replace("done: right", "done: wrong"))
+        self.refresh()
+        self.assertEqual(self.page.read_text(), REFRESHED.replace(*wrong))
+
+
+class Tables(Book):
+    def test_timetable(self):
+        self.page.write_text("# Phase 0: a title\n\n*Reading: 35 minutes. Exercises: 60 minutes. You need: C++.*\n")
+        self.write("phase1_y/README.md", "# Phase 1\n\n*Reading: 40 minutes. Exercises: 45 minutes.*\n")
+        self.write("docs/primer.md", "# Primer\n\n*Reading: 20 minutes.*\n")
+        page = self.write("docs/instructors.md", "<!-- timetable -->\n<!-- end -->\n")
+        self.refreshed_page()
+        for row in ("| [Primer](primer.md) | 20 | 0 | 20 |", "| [Phase 0: a title](../phase0_x/README.md) | 35 | 60 | 95 |",
+                    "| **all** | **95** | **105** | **200**, 3.3 hours |"):
+            self.assertIn(row, page.read_text())
+        self.assertLess(page.read_text().index("[Primer]"), page.read_text().index("[Phase 0"))
+        self.page.write_text("# Phase 0: a title\n\n*Reading: 36 minutes. Exercises: 60 minutes.*\n")
+        self.assertEqual(self.refresh("--check").returncode, 1)
+
+    def test_a_chapter_without_minutes(self):
+        self.page.write_text("# Phase 0: a title\n")
+        self.write("docs/instructors.md", "<!-- timetable -->\n<!-- end -->\n")
+        result = self.refresh()
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("phase0_x/README.md does not say", result.stderr)
+
+    def test_speeds_of_one_phase(self):
+        def case(phase, name):
+            return {"phase": phase, "unit": "GB/s", "ceiling": "copy", "sweeps": ["headline"], "problem": {"text": "f32"},
+                    "measurements": [{"role": "rung", "name": name, "rate": 12.0, "right": True, "ratios": {}}]}
+        environment = {"device_name": "GPU", "driver": "1", "cuda": "2", "torch": "3", "cudnn": "4", "commit": "abc", "date": "2026-01-01"}
+        self.write("docs/results/gpu/bench.json", json.dumps(
+            {"environment": environment, "teaching_machine": False, "cases": [case(0, "softmax"), case(3, "fa2_forward")]}))
+        self.page.write_text("<!-- speed: 3 -->\n<!-- end -->\n")
+        self.refreshed_page()
+        self.assertIn("| 3 | fa2_forward | f32 | 12 GB/s |", self.page.read_text())
+        self.assertNotIn("softmax", self.page.read_text())
+        self.page.write_text("<!-- speed -->\n<!-- end -->\n")
+        self.refreshed_page()
+        self.assertIn("| 0 | softmax |", self.page.read_text())
+        self.assert_refused("<!-- speed: three -->\n<!-- end -->\n", '"three" is not the number of a phase')
+
+
+if __name__ == "__main__":
+    os.environ.pop("NO_COLOR", None)
+    unittest.main(argv=sys.argv[:1])
