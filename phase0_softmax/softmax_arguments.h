@@ -10,6 +10,7 @@ struct SoftmaxArguments {
     simt::TensorArgument y;  ///< [rows, N], the dtype of x
     void* stream = nullptr;  ///< cudaStream_t of the caller; the CPU machine has no streams
 
+    /// The sizes, read off the shapes above.
     std::int64_t rows() const { return x.extents[0]; }
     std::int64_t columns() const { return x.extents[1]; }
 };

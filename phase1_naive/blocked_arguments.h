@@ -9,6 +9,7 @@ namespace ladder {
 struct BlockedArguments : AttentionArguments {
     int block_rows = 64;  ///< B_r
 
+    /// What decides the shared memory of a block.
     BlockedShape shape(Scheme scheme) const {
         return {.scheme = scheme, .type = q.type, .head_dim = head_dim(), .block_rows = block_rows};
     }

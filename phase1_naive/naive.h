@@ -21,6 +21,7 @@ namespace ladder {
 AttentionResult standard_attention(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                    const AttentionOptions& options = {});
 
+/// Query rows of a block, B_r, unless the caller says otherwise.
 inline constexpr int64_t kDefaultBlockRows = 64;
 
 /// Scheme A: a block owns `block_rows` queries (1 to 1024) and keeps them, all keys, all values and its rows of scores

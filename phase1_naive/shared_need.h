@@ -16,10 +16,10 @@ enum class Scheme {
 
 /// What decides the shared memory of a block, besides the number of keys.
 struct BlockedShape {
-    Scheme scheme = Scheme::q_blocked;
-    simt::ElementType type = simt::ElementType::f16;
-    std::int64_t head_dim = 128;   ///< D
-    std::int64_t block_rows = 64;  ///< B_r
+    Scheme scheme = Scheme::q_blocked;                ///< A or B
+    simt::ElementType type = simt::ElementType::f16;  ///< of Q, K and V
+    std::int64_t head_dim = 128;                      ///< D
+    std::int64_t block_rows = 64;                     ///< B_r
 };
 
 /// Rows of a tile of V in scheme B, B_c.
@@ -31,6 +31,8 @@ struct SharedNeed {
     std::size_t k = 0;  ///< K   [N, D]
     std::size_t v = 0;  ///< V   [N, D], or V_j [B_c, D]
     std::size_t s = 0;  ///< S_i [B_r, N], which becomes P_i
+
+    /// All of it.
     std::size_t total() const { return q + k + v + s; }
 };
 

@@ -10,7 +10,7 @@ struct Fa1Arguments : AttentionArguments {
     simt::TensorArgument running_out;  ///< [B, Hq, Sq, D], float32: for float32 problems the same memory as `out`
     simt::TensorArgument l;            ///< [B, Hq, Sq], float32
     simt::TensorArgument m;            ///< [B, Hq, Sq], float32
-    Fa1Tiles tiles{};
+    Fa1Tiles tiles{};                  ///< B_r and B_c
 };
 
 }  // namespace ladder

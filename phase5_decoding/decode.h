@@ -8,6 +8,7 @@
 
 namespace ladder {
 
+/// What a decoding call may ask for besides q, k and v.
 struct DecodeOptions {
     AttentionOptions attention =
         {};  ///< scale; mask none or causal_bottom_right, counted from each sequence's own length

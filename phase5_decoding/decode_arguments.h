@@ -15,8 +15,9 @@ struct DecodeArguments : AttentionArguments {
     simt::TensorArgument out_parts;     ///< [splits, N, D] float32; rank 0 with one split, which writes `out` itself
     simt::TensorArgument lse_parts;     ///< [splits, N] float32; likewise
     std::vector<std::int64_t> lengths;  ///< of every sequence, as the host knows them
-    int splits = 1;
+    int splits = 1;                     ///< pieces that the keys of a sequence are cut into
 
+    /// Query heads that share a KV head; rows of Q that read one KV head of one sequence; all rows, N.
     std::int64_t group() const { return query_heads() / kv_heads(); }
     std::int64_t rows_per_kv_head() const { return group() * query_length(); }
     std::int64_t rows() const { return batch() * query_heads() * query_length(); }
@@ -28,8 +29,9 @@ struct CombineArguments {
     simt::TensorArgument lse_parts;  ///< [P, N] float32
     simt::TensorArgument out;        ///< [N, D]
     simt::TensorArgument lse;        ///< [N] float32
-    void* stream = nullptr;
+    void* stream = nullptr;          ///< cudaStream_t of the caller
 
+    /// P, N and D.
     std::int64_t parts() const { return out_parts.extents[0]; }
     std::int64_t rows() const { return out_parts.extents[1]; }
     std::int64_t head_dim() const { return out_parts.extents[2]; }

@@ -10,7 +10,7 @@ inline constexpr int kDecodeThreads = 128;  ///< per block: four warps
 inline constexpr int kKeyTile = 128;        ///< keys that a block takes in one step, 32 a warp
 inline constexpr int kMaxSplits = 1024;     ///< the most that a caller may ask for, and that a plan says
 
-inline constexpr int kWidestHeadDimFor16Rows = 128;
+inline constexpr int kWidestHeadDimFor16Rows = 128;  ///< D beyond which 16 rows of O do not fit in registers
 
 /// The query rows that a block handles together: how many there are, rounded up to one of the sizes that the kernel is
 /// compiled for. Beyond 16 a thread's registers cannot hold more rows of O (8 where D > 128), and each further tile of

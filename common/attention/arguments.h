@@ -12,10 +12,11 @@ struct AttentionArguments {
     simt::TensorArgument v;    ///< [B, Hkv, Sk, D]
     simt::TensorArgument out;  ///< [B, Hq, Sq, D]
     simt::TensorArgument lse;  ///< [B, Hq, Sq], float32; rank 0 where a phase yields none
-    float scale = 0;
-    Mask mask = Mask::none;
-    void* stream = nullptr;  ///< cudaStream_t of the caller; the CPU machine has no streams
+    float scale = 0;           ///< factor on Q K^T
+    Mask mask = Mask::none;    ///< which keys a query sees
+    void* stream = nullptr;    ///< cudaStream_t of the caller; the CPU machine has no streams
 
+    /// The sizes, read off the shapes above.
     std::int64_t batch() const { return q.extents[0]; }
     std::int64_t query_heads() const { return q.extents[1]; }
     std::int64_t kv_heads() const { return k.extents[1]; }

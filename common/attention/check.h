@@ -9,6 +9,7 @@
 
 namespace ladder {
 
+/// The largest problem that every phase takes: D, B or Hq, Sq or Sk.
 inline constexpr int64_t kMaxHeadDim = 256;
 inline constexpr int64_t kMaxBatchOrHeads = 65535;  // the y and z axes of a CUDA grid
 inline constexpr int64_t kMaxLength =

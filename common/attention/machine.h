@@ -23,7 +23,10 @@ AttentionArguments attention_arguments(const torch::Tensor& q, const torch::Tens
 /// Makes `device` the current one, and names the stream that PyTorch runs on there.
 class OnDevice {
   public:
+    /// Until this object ends, on this thread. Nothing to do for the CPU.
     explicit OnDevice(torch::Device device);
+
+    /// PyTorch's current cudaStream_t on the device; null on the CPU.
     void* stream() const;
 
   private:

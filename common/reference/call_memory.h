@@ -14,6 +14,7 @@ namespace ladder::reference {
 /// Remembers the memory of some tensors, gaps between rows included, to tell later which of them somebody wrote to.
 class MemoryWatch {
   public:
+    /// Takes a copy of each tensor's memory, under the name that written() gives.
     explicit MemoryWatch(std::vector<std::pair<std::string, torch::Tensor>> tensors);
 
     /// The names of the tensors whose memory is no longer what it was.

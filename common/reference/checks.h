@@ -36,6 +36,7 @@ using AttentionEntry = std::function<AttentionResult(const torch::Tensor& q, con
 
 /// Names a parameterized test after its parameter: `INSTANTIATE_TEST_SUITE_P(…, ValuesIn(standard_cases()), ByName{})`.
 struct ByName {
+    /// The parameter's `name`, which must be made of letters, digits and underscores.
     template <class Param>
     std::string operator()(const ::testing::TestParamInfo<Param>& info) const {
         return info.param.name;

@@ -15,7 +15,7 @@ enum class Lse { present, absent };
 
 /// The verdict on one tensor, or on one attention result.
 struct Comparison {
-    bool passed = false;
+    bool passed = false;       ///< Within the bound everywhere, and of the right shape and dtype.
     double max_abs_error = 0;  ///< Largest |actual - oracle|; infinite when anything was NaN or misshapen.
     double bound = 0;          ///< What max_abs_error had to stay within.
     std::string report;        ///< One line when passed; otherwise how many are wrong, the worst index, got, expected.

@@ -32,7 +32,7 @@ struct EntryTraits {
     /// float16. Some should fit one tile of keys, others fill several.
     std::vector<int64_t> key_lengths = {40, 75, 140};
 
-    Lse lse = Lse::present;
+    Lse lse = Lse::present;  ///< Whether the entry gives a log-sum-exp.
 };
 
 /// Every call of bad_inputs() is refused under every mask, with the words that the table asks for. So are the masks

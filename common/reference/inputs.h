@@ -36,12 +36,16 @@ enum class Layout {
 /// One attention problem, fully determined by these fields.
 struct AttentionCase {
     std::string name = {};  ///< Letters, digits and underscores, fit for a GoogleTest parameter.
+
+    /// B, Hq, Hkv, Sq, Sk and D.
     int64_t batch = 1;
     int64_t query_heads = 1;
     int64_t kv_heads = 1;
     int64_t query_length = 1;
     int64_t key_length = 1;
     int64_t head_dim = 64;
+
+    /// What the tensors hold and how they lie in memory, and what the call asks for.
     torch::ScalarType dtype = torch::kFloat32;
     Family family = Family::normal;
     Layout layout = Layout::contiguous;
@@ -59,8 +63,10 @@ int64_t work(const AttentionCase& problem);
 /// A name made of every field that differs from the plainest case, e.g. "f16_h4_kv2_q33_k65_d64_tiny_bshd".
 std::string describe(const AttentionCase& problem);
 
+/// What describe() says, for GoogleTest.
 std::ostream& operator<<(std::ostream& stream, const AttentionCase& problem);
 
+/// The tensors of a case.
 struct AttentionInputs {
     torch::Tensor q;  ///< [B, Hq, Sq, D]
     torch::Tensor k;  ///< [B, Hkv, Sk, D]

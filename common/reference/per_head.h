@@ -15,9 +15,10 @@ struct Head {
     torch::Tensor k;        ///< [Sk, D], Sk >= 1
     torch::Tensor v;        ///< [Sk, D]
     torch::Tensor visible;  ///< bool [Sq, Sk]: may query i see key j?
-    double scale;
+    double scale;           ///< factor on Q K^T
 };
 
+/// Attention of one head, by whatever method: out [Sq, D] and lse [Sq].
 using AttendHead = std::function<AttentionResult(const Head&)>;
 
 /// Checks the shapes, calls `attend` for each batch and query head, and gathers its `out` [Sq, D] and `lse` [Sq].

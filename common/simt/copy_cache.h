@@ -15,6 +15,7 @@ struct AsyncCopyOf {
     static_assert(sizeof(V) == 4 || sizeof(V) == 8 || sizeof(V) == 16,
                   "an asynchronous copy moves 4, 8 or 16 bytes: take neighbours together with vec<Vector<T, N>>");
     static_assert(wanted != CopyCache::l2_only || sizeof(V) == 16, "only l1_and_l2 moves less than 16 bytes");
+    /// Whether it goes through L1 as well as L2.
     static constexpr bool through_l1 = wanted == CopyCache::automatic ? sizeof(V) < 16 : wanted == CopyCache::l1_and_l2;
 };
 

@@ -16,9 +16,9 @@ struct DeviceProfile {
     std::string_view name;     ///< What `--profile` takes, such as "rtx5060ti".
     std::string_view product;  ///< What the maker calls it, such as "NVIDIA GeForce RTX 5060 Ti".
 
-    int compute_major;  ///< 12 of compute capability 12.0.
-    int compute_minor;  ///< 0 of compute capability 12.0.
-    int multiprocessors;
+    int compute_major;    ///< 12 of compute capability 12.0.
+    int compute_minor;    ///< 0 of compute capability 12.0.
+    int multiprocessors;  ///< Each runs blocks of its own.
 
     int shared_bytes_per_block;           ///< What a block gets without asking.
     int shared_bytes_per_block_optin;     ///< The most it gets after `cudaFuncSetAttribute`.
@@ -26,13 +26,15 @@ struct DeviceProfile {
     int reserved_shared_bytes_per_block;  ///< What CUDA takes from that for itself, once per resident block.
 
     int registers_per_multiprocessor;  ///< Registers of 32 bits.
-    int registers_per_thread_max;
+    int registers_per_thread_max;      ///< What a compiler may give one thread.
 
+    /// The hardware's slots.
     int max_threads_per_block;
     int max_threads_per_multiprocessor;
     int max_blocks_per_multiprocessor;
     int warp_size = 32;
 
+    /// The most blocks of a grid, and threads of a block, along each axis.
     std::int64_t max_grid_x = std::numeric_limits<std::int32_t>::max();
     std::int64_t max_grid_y = 65535;
     std::int64_t max_grid_z = 65535;

@@ -49,7 +49,7 @@ namespace simt {
 template <class T>
 struct FragmentA {
     static_assert(sizeof(T) == 2, "mma.m16n8k16 multiplies f16 or bf16");
-    std::uint32_t registers[4];
+    std::uint32_t registers[4];  ///< the lower half of each is the element of the lower column
 
     /// Where element `i` of lane `lane` stands in A: element i is the (i % 2)-th of register i / 2.
     __host__ __device__ static constexpr int row(int lane, int i) { return lane / 4 + i / 2 % 2 * 8; }
@@ -60,7 +60,7 @@ struct FragmentA {
 template <class T>
 struct FragmentB {
     static_assert(sizeof(T) == 2, "mma.m16n8k16 multiplies f16 or bf16");
-    std::uint32_t registers[2];
+    std::uint32_t registers[2];  ///< the lower half of each is the element of the lower row
 
     /// Where element `i` of lane `lane` stands in B [k, n].
     __host__ __device__ static constexpr int row(int lane, int i) { return lane % 4 * 2 + i % 2 + i / 2 * 8; }
@@ -69,7 +69,7 @@ struct FragmentB {
 
 /// A lane's part of C or D: two elements of each of two rows.
 struct FragmentC {
-    float element[4];
+    float element[4];  ///< two neighbours of one row, then two of the row eight below
 
     /// Where element `i` of lane `lane` stands in C.
     __host__ __device__ static constexpr int row(int lane, int i) { return lane / 4 + i / 2 * 8; }
@@ -92,6 +92,7 @@ struct LdmatrixOf {
     static_assert(kHoldsMatrices<F>, "ldmatrix fills 32-bit registers, FragmentA, FragmentB, or an array of them");
     static_assert(sizeof(F) == 4 || sizeof(F) == 8 || sizeof(F) == 16, "ldmatrix reads 1, 2 or 4 matrices at once");
     static_assert(sizeof(V) == 16, "a row of a matrix is 16 bytes: pass tile.vec<WideVector<T>>(row, column)");
+    /// How many it reads at once: 1, 2 or 4.
     static constexpr int matrices = sizeof(F) / 4;
 };
 

@@ -30,12 +30,13 @@ enum class Fault {
     unsupported,            ///< an instruction that the imitated device does not have
 };
 
+/// In words: "shared-memory race".
 std::string_view name_of(Fault);
 
 /// One thread's part in a fault.
 struct Witness {
-    int thread = -1;  ///< Linear index in the block; -1 where no thread is to be named.
-    SourceSite site;
+    int thread = -1;                                 ///< Linear index in the block; -1 where no thread is to be named.
+    SourceSite site;                                 ///< The source line that it was at.
     std::optional<std::array<unsigned, 3>> block{};  ///< Where two blocks are involved.
 };
 
@@ -46,17 +47,21 @@ std::string text_of(const std::array<unsigned, 3>& block);
 /// involved.
 class MachineError : public std::runtime_error {
   public:
+    /// The diagnosis in parts; what() is all of it as text.
     struct Report {
-        Fault fault{};
-        std::string kernel{};
+        Fault fault{};                    ///< the kind of mistake
+        std::string kernel{};             ///< its name
         std::array<unsigned, 3> block{};  ///< (means nothing for partial_write)
         Witness first{};                  ///< the thread that was running when the fault was found
         Witness second{};                 ///< the other party, if there is one
         std::string what{};               ///< the finding in a sentence or two
-        std::string advice{};
+        std::string advice{};             ///< what would mend it; may be empty
     };
 
+    /// With the report as text for what().
     explicit MachineError(Report report);
+
+    /// The diagnosis in parts.
     const Report& report() const { return report_; }
 
   private:
@@ -65,20 +70,21 @@ class MachineError : public std::runtime_error {
 
 /// A launch, or a call that prepares one, that the device refused: what was asked for, and what the device allows.
 struct RefusedLaunch {
-    std::string kernel{};
-    std::string call{};       ///< the CUDA call that failed, e.g. "cudaLaunchKernelEx"
-    int code = 0;             ///< cudaError_t
-    std::string code_name{};  ///< e.g. "cudaErrorInvalidValue"
-    std::array<unsigned, 3> grid{}, block{};
-    std::size_t required_shared_bytes = 0;
-    std::size_t shared_bytes_limit = 0;  ///< the device's limit with opt-in
-    int max_threads_per_block = 0;
-    std::string device{};
+    std::string kernel{};                     ///< its name
+    std::string call{};                       ///< the CUDA call that failed, e.g. "cudaLaunchKernelEx"
+    int code = 0;                             ///< cudaError_t
+    std::string code_name{};                  ///< e.g. "cudaErrorInvalidValue"
+    std::array<unsigned, 3> grid{}, block{};  ///< x, y, z, as asked for
+    std::size_t required_shared_bytes = 0;    ///< for each block, as asked for
+    std::size_t shared_bytes_limit = 0;       ///< the device's limit with opt-in
+    int max_threads_per_block = 0;            ///< of the device
+    std::string device{};                     ///< product name
 };
 
 /// The device refused a launch. The machine that ran it keeps working.
 class LaunchError : public std::runtime_error, public RefusedLaunch {
   public:
+    /// With all of it as text for what().
     explicit LaunchError(RefusedLaunch launch);
 };
 

@@ -8,14 +8,15 @@ namespace simt {
 
 /// What one block takes of a multiprocessor.
 struct BlockResources {
-    int threads = 0;
-    std::size_t shared_bytes = 0;
+    int threads = 0;               ///< of the block
+    std::size_t shared_bytes = 0;  ///< static and dynamic together
     int registers_per_thread = 0;  ///< 0: unknown, so registers limit nothing
 };
 
 /// What there is too little of for one block more. Where several run out together, the first of these.
 enum class Limiter { threads, blocks, shared_memory, registers };
 
+/// In words: "shared memory".
 const char* name_of(Limiter limiter);
 
 /// How many blocks of a kernel live on one multiprocessor at a time, and why not more.
@@ -23,11 +24,12 @@ struct Occupancy {
     /// Blocks that fit if nothing else mattered.
     int blocks_by_threads = 0, blocks_by_slots = 0, blocks_by_shared_memory = 0, blocks_by_registers = 0;
 
-    int resident_blocks = 0;
-    int resident_warps = 0;
-    int max_warps = 0;
-    Limiter limiter = Limiter::threads;
+    int resident_blocks = 0;             ///< that do fit
+    int resident_warps = 0;              ///< of those blocks
+    int max_warps = 0;                   ///< slots of the multiprocessor
+    Limiter limiter = Limiter::threads;  ///< why not one block more
 
+    /// Warp slots in use, of all.
     double fraction() const { return double(resident_warps) / max_warps; }
 };
 

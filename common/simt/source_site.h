@@ -10,6 +10,7 @@ namespace simt {
 class SourceSite {
   public:
     constexpr SourceSite() = default;
+    /// `file` must outlive every copy: a literal, such as __FILE__.
     SourceSite(const char* file, unsigned line)
         : packed_(reinterpret_cast<std::uintptr_t>(file) << 16 | (line & 0xffff)) {}
 
@@ -19,6 +20,7 @@ class SourceSite {
         return {file, line};
     }
 
+    /// What it was made of; known() says whether it was made of anything.
     const char* file() const { return reinterpret_cast<const char*>(packed_ >> 16); }
     unsigned line() const { return packed_ & 0xffff; }
     bool known() const { return packed_ != 0; }
@@ -27,6 +29,7 @@ class SourceSite {
     /// the repository was cloned.
     std::string text() const;
 
+    /// The same line of the same literal.
     friend bool operator==(SourceSite, SourceSite) = default;
 
   private:

@@ -5,16 +5,17 @@
 
 namespace simt {
 
+/// What a kernel can be given.
 enum class ElementType { f32, f16, bf16 };
 
 /// A tensor on its way from the host to a kernel: nothing but numbers, so that kernels need not know the library that
 /// owns the memory. Dimensions beyond `rank` are unused.
 struct TensorArgument {
-    const char* name = "";  ///< under which its traffic is counted: "Q", "K", …; must be a literal
-    void* data = nullptr;
-    ElementType type = ElementType::f32;
-    int rank = 0;
-    std::array<std::int64_t, 4> extents{};
+    const char* name = "";                ///< under which its traffic is counted: "Q", "K", …; must be a literal
+    void* data = nullptr;                 ///< element (0, …, 0), in the memory of the device that the kernel runs on
+    ElementType type = ElementType::f32;  ///< of every element
+    int rank = 0;                         ///< dimensions, up to four; 0 where there is no tensor
+    std::array<std::int64_t, 4> extents{};  ///< elements along each dimension
     std::array<std::int64_t, 4> strides{};  ///< in elements
 
     /// Whether every row of the last dimension starts at a multiple of 16 bytes, so that wide vectors may be used.

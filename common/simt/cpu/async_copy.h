@@ -11,6 +11,7 @@
 namespace simt {
 inline namespace cpu {
 
+/// What a device without it is told that it lacks.
 inline constexpr const char* kAsyncCopy = "an asynchronous copy (cp.async)";
 
 /// Issues the copy, of zeros where `source` is null.
@@ -29,6 +30,7 @@ void issue_copy(const Ref<V, SharedAccess>& destination, const void* source, int
                                .site = to.site});
 }
 
+/// See simt::cuda::copy_async.
 template <CopyCache cache = CopyCache::automatic, class V, class Source>
 void copy_async(const Ref<V, SharedAccess>& destination, const Ref<Source, GlobalAccess>& source) {
     static_assert(std::is_same_v<V, std::remove_const_t<Source>>, "source and destination are of one type");
@@ -36,6 +38,7 @@ void copy_async(const Ref<V, SharedAccess>& destination, const Ref<Source, Globa
     issue_copy<cache>(destination, source.address(), source.memory().tensor);
 }
 
+/// See simt::cuda::copy_async_or_zero.
 template <CopyCache cache = CopyCache::automatic, class V, class T>
 void copy_async_or_zero(const Ref<V, SharedAccess>& destination, const GlobalTensor<T, 2>& matrix, std::int64_t row,
                         std::int64_t column, SourceSite site = SourceSite::here()) {
@@ -45,12 +48,14 @@ void copy_async_or_zero(const Ref<V, SharedAccess>& destination, const GlobalTen
         issue_copy<cache>(destination, nullptr, -1);
 }
 
+/// See simt::cuda::commit_copies.
 inline void commit_copies(SourceSite site = SourceSite::here()) {
     Block& block = Block::current();
     block.require_compute_capability(8, 0, kAsyncCopy, site);
     block.copies.commit(block);
 }
 
+/// See simt::cuda::wait_copies.
 template <int allowed>
 void wait_copies(SourceSite site = SourceSite::here()) {
     static_assert(allowed >= 0);
@@ -59,6 +64,7 @@ void wait_copies(SourceSite site = SourceSite::here()) {
     block.copies.wait(block, allowed, site);
 }
 
+/// See simt::cuda::wait_all_copies.
 inline void wait_all_copies(SourceSite site = SourceSite::here()) {
     commit_copies(site);
     wait_copies<0>(site);

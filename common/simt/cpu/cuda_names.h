@@ -29,23 +29,33 @@
 namespace simt {
 inline namespace cpu {
 
+/// A place in a grid or a block.
 struct uint3 {
-    unsigned x, y, z;
+    unsigned x, y, z;  ///< along each axis, from 0
 };
 
+/// The size of a grid in blocks, or of a block in threads.
 struct dim3 {
-    unsigned x, y, z;
+    unsigned x, y, z;  ///< along each axis, at least 1
+
+    /// Axes that are not named have one element.
     constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+
+    /// How many there are in all. (CUDA's has no such function; kernels cannot use it.)
     constexpr std::size_t volume() const { return std::size_t{x} * y * z; }
 };
 
+/// Two floats that move together.
 struct alignas(8) float2 {
-    float x, y;
-};
-struct alignas(16) float4 {
-    float x, y, z, w;
+    float x, y;  ///< in the order of their addresses
 };
 
+/// Four floats that move together.
+struct alignas(16) float4 {
+    float x, y, z, w;  ///< in the order of their addresses
+};
+
+/// As CUDA builds them.
 inline float2 make_float2(float x, float y) { return {x, y}; }
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 
@@ -56,25 +66,32 @@ enum cudaError_t {
     cudaErrorInvalidConfiguration = 9,
 };
 
+/// A code's name, and what it means in a sentence.
 const char* cudaGetErrorName(cudaError_t);
 const char* cudaGetErrorString(cudaError_t);
 
-using cudaStream_t = void*;  // launches finish before they return, so there is one stream and it is always empty
+/// Launches finish before they return, so there is one stream and it is always empty.
+using cudaStream_t = void*;
 
+/// What cudaLaunchKernelEx() is to launch.
 struct cudaLaunchConfig_t {
-    dim3 gridDim;
-    dim3 blockDim;
-    std::size_t dynamicSmemBytes = 0;
-    cudaStream_t stream = nullptr;
+    dim3 gridDim;                      ///< blocks
+    dim3 blockDim;                     ///< threads of each block
+    std::size_t dynamicSmemBytes = 0;  ///< shared memory of each block
+    cudaStream_t stream = nullptr;     ///< the one there is
 };
 
+/// What cudaFuncSetAttribute() can set: how much shared memory a kernel may be launched with.
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 
-// Where the running thread is. The scheduler writes threadIdx at each switch between the threads of a block.
+/// Where the running thread is, and how large its block and grid are. The scheduler writes threadIdx at each switch
+/// between the threads of a block.
 [[gnu::tls_model("initial-exec")]] inline constinit thread_local uint3 threadIdx{};
 [[gnu::tls_model("initial-exec")]] inline constinit thread_local uint3 blockIdx{};
 [[gnu::tls_model("initial-exec")]] inline constinit thread_local dim3 blockDim{};
 [[gnu::tls_model("initial-exec")]] inline constinit thread_local dim3 gridDim{};
+
+/// Threads of a warp.
 inline constexpr int warpSize = 32;
 
 }  // namespace cpu

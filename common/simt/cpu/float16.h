@@ -11,9 +11,11 @@ inline namespace cpu {
 class f16 {
   public:
     f16() = default;
+    /// The nearest one; back without loss.
     explicit f16(float value) : bits_(round(value)) {}
     operator float() const { return widen(bits_); }
 
+    /// The 16 bits as they lie in memory.
     static f16 from_bits(std::uint16_t bits) { return std::bit_cast<f16>(bits); }
     std::uint16_t bits() const { return bits_; }
 
@@ -49,9 +51,11 @@ class f16 {
 class bf16 {
   public:
     bf16() = default;
+    /// The nearest one; back without loss.
     explicit bf16(float value) : bits_(round(value)) {}
     operator float() const { return std::bit_cast<float>(std::uint32_t{bits_} << 16); }
 
+    /// The 16 bits as they lie in memory.
     static bf16 from_bits(std::uint16_t bits) { return std::bit_cast<bf16>(bits); }
     std::uint16_t bits() const { return bits_; }
 

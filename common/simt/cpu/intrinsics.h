@@ -13,6 +13,7 @@
 namespace simt {
 inline namespace cpu {
 
+/// A value of up to 8 bytes as what a shuffle moves, and back.
 template <class T>
 std::uint64_t to_register(T value) {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8, "a shuffle moves 1 to 8 bytes");
@@ -21,6 +22,7 @@ std::uint64_t to_register(T value) {
     return bits;
 }
 
+/// The value that to_register() packed.
 template <class T>
 T from_register(std::uint64_t bits) {
     T value;
@@ -49,8 +51,11 @@ template <class T>
 }  // namespace cpu
 }  // namespace simt
 
+/// All threads of the block wait for each other. What they wrote before, in shared and in global memory, the others see
+/// after.
 inline void __syncthreads(simt::SourceSite site = simt::SourceSite::here()) { simt::Block::current().barrier(site); }
 
+/// The lanes in `mask` wait for each other, with the same effect on memory among them.
 inline void __syncwarp(unsigned mask = 0xffffffffu, simt::SourceSite site = simt::SourceSite::here()) {
     simt::Block::current().collective(simt::Collective::syncwarp, mask, 0, 0, site);
 }
@@ -83,6 +88,7 @@ T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32,
     return simt::shuffle(simt::Collective::shfl_xor, mask, value, unsigned(lane_mask), width, site);
 }
 
+/// Votes of the lanes in `mask`: who said yes as bits, whether anyone did, whether all did.
 inline unsigned __ballot_sync(unsigned mask, int predicate, simt::SourceSite site = simt::SourceSite::here()) {
     return unsigned(simt::Block::current().collective(simt::Collective::ballot, mask, predicate != 0, 0, site));
 }

@@ -15,6 +15,7 @@ inline namespace cpu {
 /// A kernel's address, as the key under which its attributes are kept.
 using KernelKey = const void*;
 
+/// Opts a kernel in to more dynamic shared memory than 48 KiB; refuses what the device does not have.
 cudaError_t set_max_dynamic_shared_bytes(KernelKey kernel, int bytes);
 
 /// Checks the launch against the device's limits, then runs its blocks on the worker threads. Returns what the CUDA
@@ -40,11 +41,14 @@ Counters last_launch_counters();
 /// Only a compiler for GPUs knows: not this one.
 inline KernelResources resources_of(KernelKey, int, std::size_t) { return {}; }
 
+/// CUDA's call, for the one attribute that the ladder sets.
 template <class... Parameters>
 cudaError_t cudaFuncSetAttribute(void (*kernel)(Parameters...), cudaFuncAttribute, int bytes) {
     return set_max_dynamic_shared_bytes(reinterpret_cast<KernelKey>(kernel), bytes);
 }
 
+/// Every thread of `config.gridDim` blocks of `config.blockDim` threads runs kernel(arguments…). Returns when all have. See
+/// run_grid() for what it gives back.
 template <class... Parameters, class... Arguments>
 cudaError_t launch_kernel(Checks checks, const cudaLaunchConfig_t& config, void (*kernel)(Parameters...),
                           Arguments&&... arguments) {

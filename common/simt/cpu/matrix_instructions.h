@@ -33,11 +33,13 @@ template <class T>
 void mma_m16n8k16(FragmentC& d, const FragmentA<T>& a, const FragmentB<T>& b, const FragmentC& c,
                   SourceSite site = SourceSite::here());
 
+/// D += A B.
 template <class T>
 void mma_m16n8k16(FragmentC& d, const FragmentA<T>& a, const FragmentB<T>& b, SourceSite site = SourceSite::here()) {
     mma_m16n8k16(d, a, b, d, site);
 }
 
+/// See simt::cuda::pack.
 template <class T>
 std::uint32_t pack(float low, float high) {
     return T(low).bits() | std::uint32_t{T(high).bits()} << 16;

@@ -6,12 +6,14 @@
 namespace simt {
 inline namespace cpu {
 
+/// See simt::cuda::ldmatrix.
 template <class Fragment, class V>
 void ldmatrix(Fragment& fragment, const Ref<V, SharedAccess>& row, SourceSite site = SourceSite::here()) {
     load_matrices(LdmatrixOf<Fragment, V>::matrices, false,
                   {row.address(), row.memory().element_bytes, row.memory().site, &fragment}, site);
 }
 
+/// See simt::cuda::ldmatrix_trans.
 template <class Fragment, class V>
 void ldmatrix_trans(Fragment& fragment, const Ref<V, SharedAccess>& row, SourceSite site = SourceSite::here()) {
     load_matrices(LdmatrixOf<Fragment, V>::matrices, true,

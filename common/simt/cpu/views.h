@@ -23,18 +23,24 @@ class Ref {
     using Value = std::remove_const_t<T>;
 
   public:
+    /// Of `element`; `memory` knows whom to tell.
     Ref(T* element, Memory memory) : element_(element), memory_(memory) {}
     Ref(const Ref&) = default;
 
+    /// Reads.
     operator Value() const&& {
         memory_.note_read(element_, sizeof(T));
         return *element_;
     }
+
+    /// Reads and converts: float(tile(r, c)).
     template <class U>
     requires(!std::is_same_v<U, Value> && std::is_constructible_v<U, Value>) explicit operator U() const&& {
         memory_.note_read(element_, sizeof(T));
         return static_cast<U>(*element_);
     }
+
+    /// Writes; the last two read first.
     void operator=(Value value) const&& requires(!std::is_const_v<T>) {
         memory_.note_write(element_, sizeof(T));
         *element_ = value;
@@ -55,6 +61,8 @@ class Ref {
 
     /// For instructions that take an address, and make the access known to the machine themselves.
     T* address() const { return element_; }
+
+    /// Likewise: where the element lives, and the source line that named it.
     const Memory& memory() const { return memory_; }
 
   private:
@@ -87,7 +95,8 @@ struct GlobalAccess {
     }
 };
 
-// While the machine is lenient, fail_index returns memory that stands for the element. Nothing can stand for a slice.
+/// Reports a view's bad index or address. While the machine is lenient, fail_index returns memory that stands for the
+/// element. Nothing can stand for a slice.
 [[gnu::cold, gnu::noinline]] void* fail_index(const char* view, int row, int column, int rows, int columns,
                                               int vector_width, SourceSite site);
 [[noreturn, gnu::cold, gnu::noinline]] void fail_alignment(const char* view, int row, int column, std::size_t alignment,
@@ -99,6 +108,8 @@ struct SliceOfTensor {
     const void* data;
     int rank;
 };
+
+/// The same for global memory.
 [[gnu::cold, gnu::noinline]] void* fail_index(SliceOfTensor slice, std::span<const std::int64_t> indices, int dimension,
                                               std::int64_t extent, int vector_width, SourceSite site);
 [[noreturn, gnu::cold, gnu::noinline]] void fail_slice(SliceOfTensor slice, std::span<const std::int64_t> indices,
@@ -114,13 +125,17 @@ class SharedTile {
     static_assert(Rows >= 1 && Columns >= 1 && Pitch >= Columns, "a row must fit into its pitch");
 
   public:
-    using Element = T;
+    using Element = T;  ///< what it is made of
+
+    /// Its shape, and what it takes of shared memory.
     static constexpr int rows() { return Rows; }
     static constexpr int columns() { return Columns; }
     static constexpr std::size_t bytes = std::size_t{Rows} * Pitch * sizeof(T);
 
+    /// At `base`, in the memory of the running block; SharedArena::tile() makes them.
     SharedTile(T* base, const char* name) : base_(base), name_(name) {}
 
+    /// One element. A stray index is reported with the caller's source line.
     Ref<T, SharedAccess> operator()(int row, int column, SourceSite site = SourceSite::here()) const {
         if (unsigned(row) >= unsigned(Rows) || unsigned(column) >= unsigned(Columns)) [[unlikely]]
             return {static_cast<T*>(fail_index(name_, row, column, Rows, Columns, 1, site)), {sizeof(T), site}};
@@ -150,19 +165,24 @@ class SharedMatrix {
     static_assert(sizeof(T) % SharedMemory::kCellBytes == 0, "races are tracked in cells of two bytes");
 
   public:
-    using Element = T;
+    using Element = T;  ///< what it is made of
+
+    /// Its shape.
     int rows() const { return rows_; }
     int columns() const { return columns_; }
 
+    /// At `base`, in the memory of the running block; SharedArena::matrix() makes them.
     SharedMatrix(T* base, int rows, int columns, const char* name)
         : base_(base), rows_(rows), columns_(columns), name_(name) {}
 
+    /// One element. A stray index is reported with the caller's source line.
     Ref<T, SharedAccess> operator()(int row, int column, SourceSite site = SourceSite::here()) const {
         if (unsigned(row) >= unsigned(rows_) || unsigned(column) >= unsigned(columns_)) [[unlikely]]
             return {static_cast<T*>(fail_index(name_, row, column, rows_, columns_, 1, site)), {sizeof(T), site}};
         return {base_ + std::ptrdiff_t(row) * columns_ + column, {sizeof(T), site}};
     }
 
+    /// As SharedTile::vec().
     template <class V>
     Ref<V, SharedAccess> vec(int row, int column, SourceSite site = SourceSite::here()) const {
         constexpr int width = sizeof(V) / sizeof(T);
@@ -184,11 +204,13 @@ class SharedMatrix {
 /// thread carves the same tiles in the same order.
 class SharedArena {
   public:
+    /// The next tile: `Pitch * Rows` elements. Complains where the launch asked for less.
     template <class T, int Rows, int Columns, int Pitch = Columns>
     SharedTile<T, Rows, Columns, Pitch> tile(const char* name, SourceSite site = SourceSite::here()) {
         return {static_cast<T*>(carve(name, Rows, Columns, Pitch, sizeof(T), site)), name};
     }
 
+    /// The same with a shape that is known at launch only.
     template <class T>
     SharedMatrix<T> matrix(const char* name, int rows, int columns, SourceSite site = SourceSite::here()) {
         return {static_cast<T*>(carve(name, rows, columns, columns, sizeof(T), site)), rows, columns, name};
@@ -210,6 +232,8 @@ template <class T, int Rank>
 class GlobalTensor {
   public:
     GlobalTensor() = default;
+
+    /// Of `Rank` extents and strides; global_tensor() makes them.
     GlobalTensor(T* data, const std::int64_t* extents, const std::int64_t* strides, int tensor)
         : GlobalTensor(Slice(), data, extents, strides, tensor) {
         GlobalView view{
@@ -219,8 +243,10 @@ class GlobalTensor {
         note_view(view, !std::is_const_v<T>, alignof(T));
     }
 
+    /// Elements along a dimension.
     std::int64_t extent(int dimension) const { return extents_[dimension]; }
 
+    /// One element, by an index for each dimension. A stray one is reported with the caller's source line.
     Ref<T, GlobalAccess> operator()(std::int64_t i, SourceSite site = SourceSite::here()) const requires(Rank == 1) {
         return {element(1, site, i), {tensor_, site}};
     }

@@ -33,6 +33,7 @@ inline namespace cuda {
 template <class T, int Rank>
 class GlobalTensor;
 
+/// What a kernel says on a device that lacks them.
 inline constexpr const char* kNoAsyncCopy = "an asynchronous copy (cp.async) needs compute capability 8.0";
 
 /// One cp.async. Of the bytes of a V, the first `source_bytes` come from `source`, the rest becomes zero.

@@ -8,10 +8,11 @@
 namespace simt {
 inline namespace cuda {
 
+/// The architecture that is compiled for: 750 for compute capability 7.5.
 #if !defined(__CUDA_ARCH__)
 inline constexpr int kArchitecture = 1000000;  // the host's pass over device code
 #else
-inline constexpr int kArchitecture = __CUDA_ARCH__;  // 750 for compute capability 7.5
+inline constexpr int kArchitecture = __CUDA_ARCH__;
 #endif
 
 /// Like a failed assert(), but in release builds too.

@@ -13,6 +13,7 @@
 namespace simt {
 inline namespace cuda {
 
+/// ldmatrix() and ldmatrix_trans(), which say what it does.
 template <bool transposed, class Fragment, class V>
 __device__ __forceinline__ void load_matrices(Fragment& fragment, const V& row) {
     constexpr int matrices = LdmatrixOf<Fragment, V>::matrices;
