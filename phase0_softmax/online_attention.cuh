@@ -32,8 +32,8 @@ inline constexpr int kQueriesPerBlock = 4;  ///< one warp for each
 /// The part of a row of D elements that one lane holds: D / 32 of them, in vectors of W neighbours.
 template <class T, int D, int W>
 struct LaneColumns {
-    static constexpr int count = D / 32;
-    using Vector = simt::Vector<T, W>;
+    static constexpr int count = D / 32;  ///< columns of a lane
+    using Vector = simt::Vector<T, W>;    ///< columns that it moves at once
 
     /// The first column of vector n.
     __device__ static int column(int n) { return (n * 32 + int(threadIdx.x) % 32) * W; }
@@ -50,6 +50,7 @@ struct LaneColumns {
         }
     }
 
+    /// Columns beyond the width of the matrix are left out.
     __device__ __forceinline__ static void write(const simt::GlobalTensor<T, 2>& matrix, int row,
                                                  const float (&x)[count]) {
 #pragma unroll

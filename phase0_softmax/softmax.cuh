@@ -29,9 +29,9 @@ namespace ladder::SIMT_MACHINE {
 ///   global          reads N elements per pass and row: 3 N or 2 N; writes N
 // clang-format on
 
-inline constexpr int kRowsPerBlock = 4;  ///< safe and online: one warp for each
-inline constexpr int kRowThreads = 512;  ///< block: threads that share a row
-inline constexpr int kRowWarps = kRowThreads / 32;
+inline constexpr int kRowsPerBlock = 4;             ///< safe and online: one warp for each
+inline constexpr int kRowThreads = 512;             ///< block: threads that share a row
+inline constexpr int kRowWarps = kRowThreads / 32;  ///< and their warps
 
 /// A float sum of thousands of terms, one after the other, loses its last digits: each addition rounds to a digit of
 /// the large sum. So a lane adds up parts of 64 terms, and then the parts.
@@ -126,6 +126,7 @@ __global__ void __launch_bounds__(kRowThreads) block_softmax_kernel(SoftmaxTenso
     }
 }
 
+/// Every element, once for each pass that reads and once for the one that writes.
 inline GlobalBytes softmax_bytes(const SoftmaxArguments& a, int passes_that_read) {
     GlobalBytes bytes;
     with_element_type(a.x.type, [&]<class T>(std::type_identity<T>) {
@@ -135,15 +136,18 @@ inline GlobalBytes softmax_bytes(const SoftmaxArguments& a, int passes_that_read
     return bytes;
 }
 
+/// Three passes read, or two.
 GlobalBytes safe_softmax_bytes(const SoftmaxArguments& a) { return softmax_bytes(a, 3); }
 GlobalBytes online_softmax_bytes(const SoftmaxArguments& a) { return softmax_bytes(a, 2); }
 GlobalBytes block_softmax_bytes(const SoftmaxArguments& a) { return softmax_bytes(a, 2); }
 
+/// The views of a problem whose elements are T.
 template <class T>
 SoftmaxTensors<T> softmax_tensors(const SoftmaxArguments& a) {
     return {.x = simt::global_tensor<const T, 2>(a.x), .y = simt::global_tensor<T, 2>(a.y)};
 }
 
+/// The launch of the safe and of the online kernel.
 inline cudaLaunchConfig_t one_warp_per_row(const SoftmaxArguments& a) {
     cudaLaunchConfig_t config{};
     config.gridDim = dim3(ceil_div(a.rows(), kRowsPerBlock));
@@ -152,6 +156,7 @@ inline cudaLaunchConfig_t one_warp_per_row(const SoftmaxArguments& a) {
     return config;
 }
 
+/// The launch of the block kernel.
 inline cudaLaunchConfig_t one_block_per_row(const SoftmaxArguments& a) {
     cudaLaunchConfig_t config{};
     config.gridDim = dim3(unsigned(a.rows()));
@@ -161,18 +166,21 @@ inline cudaLaunchConfig_t one_block_per_row(const SoftmaxArguments& a) {
     return config;
 }
 
+/// What the host entries call, on the machine that holds the tensors.
 void launch_safe_softmax(const SoftmaxArguments& a) {
     with_element_type(a.x.type, [&]<class T>(std::type_identity<T>) {
         simt::launch("safe_softmax_kernel", one_warp_per_row(a), safe_softmax_kernel<T>, softmax_tensors<T>(a));
     });
 }
 
+/// Likewise.
 void launch_online_softmax(const SoftmaxArguments& a) {
     with_element_type(a.x.type, [&]<class T>(std::type_identity<T>) {
         simt::launch("online_softmax_kernel", one_warp_per_row(a), online_softmax_kernel<T>, softmax_tensors<T>(a));
     });
 }
 
+/// Likewise; wide reads where every row starts at a multiple of 16 bytes.
 void launch_block_softmax(const SoftmaxArguments& a) {
     const bool wide = a.x.rows_aligned_to_16_bytes() && a.y.rows_aligned_to_16_bytes();
     with_element_type(a.x.type, [&]<class T>(std::type_identity<T>) {

@@ -12,8 +12,8 @@ namespace ladder::SIMT_MACHINE {
 /// No scores at all are (-inf, 0), a single score x is (x, 1). Two states of two sets of scores merge into the state of
 /// both sets together (Milakov and Gimelshein 2018, section 3.1).
 struct SoftmaxState {
-    float m = -INFINITY;
-    float l = 0.0f;
+    float m = -INFINITY;  ///< the maximum
+    float l = 0.0f;       ///< the sum, relative to it
 };
 
 /// Each sum is worth exp(its m - the common m) under the common maximum.
@@ -62,6 +62,7 @@ class SoftmaxWeight {
     __device__ explicit SoftmaxWeight(SoftmaxState row)
         : base_(safe_maximum(row.m)), inverse_sum_(row.m == INFINITY ? NAN : 1.0f / row.l) {}
 
+    /// The weight of the score x.
     __device__ float operator()(float x) const { return __expf(x - base_) * inverse_sum_; }
 
   private:

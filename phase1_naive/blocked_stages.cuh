@@ -9,22 +9,25 @@ namespace ladder::SIMT_MACHINE {
 
 // The stages that schemes A and B share. All sizes are known only at launch, hence SharedMatrix and not SharedTile.
 
-inline constexpr int kPatch = 4;
-inline constexpr int kMaxBlockedThreads = 1024;
+inline constexpr int kPatch = 4;                 ///< rows and columns of a result that a thread works on at once
+inline constexpr int kMaxBlockedThreads = 1024;  ///< the most that CUDA takes
 
 /// A result of rows x columns, cut into patches of 4 x 4 elements, one a thread at a time. The rows of a patch lie
 /// `down` apart and its columns `across` apart, so that neighbouring threads own neighbouring columns.
 struct Patches {
-    int rows, columns;
+    int rows, columns;  ///< of the result
 
+    /// Patches along a column, along a row, and in all.
     __host__ __device__ int down() const { return (rows + kPatch - 1) / kPatch; }
     __host__ __device__ int across() const { return (columns + kPatch - 1) / kPatch; }
     __host__ __device__ int count() const { return down() * across(); }
 };
 
+/// One of them.
 struct Patch {
-    int first_row, first_column, down, across;
+    int first_row, first_column, down, across;  ///< its first element, and how far its rows and columns lie apart
 
+    /// Patch `number` of those `of` a result, row by row.
     __device__ Patch(const Patches& of, int number)
         : first_row(number / of.across()), first_column(number % of.across()), down(of.down()), across(of.across()) {}
 
@@ -136,8 +139,8 @@ __device__ void softmax_rows(const simt::SharedMatrix<T>& S_i, const simt::Globa
 /// The sums are taken again here, of the probabilities as rounded to T, rather than kept from the softmax: that takes
 /// no shared memory, and the weights p / l of a row then add up to 1 whatever the rounding did.
 struct OutputPatch {
-    float o[kPatch][kPatch] = {};
-    float l[kPatch] = {};
+    float o[kPatch][kPatch] = {};  ///< P_i V, not yet divided
+    float l[kPatch] = {};          ///< sums of the rows of P_i
 
     /// Adds P_i(:, first_key … first_key + keys - 1) V_j(0 … keys - 1, :).
     template <class T>

@@ -33,15 +33,19 @@ namespace ladder::SIMT_MACHINE {
 ///           writes S, P, O and LSE once: 2 Sq Sk elements beyond the result, and that is what the later phases remove
 // clang-format on
 
+/// The tiles of the plan above: rows and columns of a result, steps of the inner dimension, a thread's rows and
+/// columns; then the threads of kernels 1 and 3, and the rows of a block of kernel 2.
 inline constexpr int kResultTile = 64;
 inline constexpr int kDepthTile = 32;
 inline constexpr int kPatchSide = 8;
 inline constexpr int kTileThreads = (kResultTile / kPatchSide) * (kResultTile / kPatchSide);
 inline constexpr int kSoftmaxRows = 4;
 
+/// A and B of the plan above.
 using LeftTile = simt::SharedTile<float, kResultTile, kDepthTile, kDepthTile + 1>;
 using RightTile = simt::SharedTile<float, kDepthTile, kResultTile, kResultTile + 1>;
 
+/// Of both tiles together.
 constexpr std::size_t matmul_shared_bytes() {
     return simt::shared_bytes<float>(kResultTile, kDepthTile + 1) +
            simt::shared_bytes<float>(kDepthTile, kResultTile + 1);
@@ -50,8 +54,9 @@ constexpr std::size_t matmul_shared_bytes() {
 /// One thread's share of a 64 x 64 result: 8 x 8 elements, eight rows and columns apart, so that the lanes of a warp
 /// touch neighbouring columns of B and of the result.
 struct ResultPatch {
-    float sum[kPatchSide][kPatchSide] = {};
+    float sum[kPatchSide][kPatchSide] = {};  ///< of the products so far
 
+    /// Where sum[i][j] stands in the tile of the result.
     __device__ static int row(int i) { return int(threadIdx.x) / kPatchSide + kPatchSide * i; }
     __device__ static int column(int j) { return int(threadIdx.x) % kPatchSide + kPatchSide * j; }
 
@@ -86,6 +91,7 @@ __device__ float element_or_zero(const simt::GlobalTensor<T, 2>& matrix, int row
     return row < matrix.extent(0) && column < matrix.extent(1) ? float(matrix(row, column)) : 0.0f;
 }
 
+/// tile = the part of the matrix from (first_row, first_column) on, all threads together; zeros beyond the matrix.
 template <class Tile, class T>
 __device__ void load_tile(const Tile& tile, const simt::GlobalTensor<T, 2>& matrix, int first_row, int first_column) {
     for (int i = threadIdx.x; i < Tile::rows() * Tile::columns(); i += blockDim.x) {
@@ -104,9 +110,10 @@ __device__ void load_transposed(const Tile& tile, const simt::GlobalTensor<T, 2>
     }
 }
 
+/// What each of the three kernels is given.
 template <class T>
 struct StandardTensors {
-    ForwardTensors<T> forward;
+    ForwardTensors<T> forward;   ///< Q, K, V, O and LSE
     simt::GlobalTensor<T, 4> S;  ///< [B, Hq, Sq, Sk]
     simt::GlobalTensor<T, 4> P;  ///< [B, Hq, Sq, Sk]
 };

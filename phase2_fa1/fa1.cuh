@@ -47,28 +47,32 @@ namespace ladder::SIMT_MACHINE {
 ///           steps, T_c - 1 times each; the last step writes O and LSE
 // clang-format on
 
-inline constexpr int kFa1MaxWarps = 8, kFa1MinWarps = 4;
-inline constexpr int kFa1Rows = 2;     ///< query rows that a thread works on at once
-inline constexpr int kFa1Columns = 4;  ///< keys that a thread works on at once
+inline constexpr int kFa1MinWarps = 4;  ///< of a block
+inline constexpr int kFa1MaxWarps = 8;  ///< of a block: one for each strip of rows, where the tile has so many
+inline constexpr int kFa1Rows = 2;      ///< query rows that a thread works on at once
+inline constexpr int kFa1Columns = 4;   ///< keys that a thread works on at once
 
 /// What the kernel is given besides the problem: its tile sizes, and where O, l and m wait between two outer steps.
 struct Fa1Running {
     simt::GlobalTensor<float, 4> O;  ///< [B, Hq, Sq, D]
     simt::GlobalTensor<float, 3> l;  ///< [B, Hq, Sq]
     simt::GlobalTensor<float, 3> m;  ///< [B, Hq, Sq]
-    int B_r, B_c;
-    int score_pitch;       ///< elements between two rows of P_ij
-    bool wide_rows;        ///< rows of O here may be accessed 16 bytes at a time
-    bool wide_final_rows;  ///< likewise rows of the O that the caller gets
+    int B_r, B_c;                    ///< rows of a query tile and of a key tile
+    int score_pitch;                 ///< elements between two rows of P_ij
+    bool wide_rows;                  ///< rows of O here may be accessed 16 bytes at a time
+    bool wide_final_rows;            ///< likewise rows of the O that the caller gets
 };
 
 /// The eight rows that a warp works on at once. Lane k has rows k / 8 and k / 8 + 4, and every eighth column or vector
 /// of columns from k % 8 on.
 struct Fa1Strip {
-    int first_row;
-    int lane = int(threadIdx.x) % 8;
+    int first_row;                    ///< of this lane, in the tile
+    int lane = int(threadIdx.x) % 8;  ///< among the eight that share a row
 
+    /// Strip number `strip` of the query tile.
     __device__ explicit Fa1Strip(int strip) : first_row(strip * kFa1Granule + int(threadIdx.x) % 32 / 8) {}
+
+    /// This lane's i-th row in the tile, i < kFa1Rows.
     __device__ int row(int i) const { return first_row + 4 * i; }
 };
 
@@ -348,6 +352,7 @@ GlobalBytes fa1_forward_bytes(const Fa1Arguments& a) {
     return bytes;
 }
 
+/// From what the host allocated.
 inline Fa1Running fa1_running(const Fa1Arguments& a) {
     return {.O = simt::global_tensor<float, 4>(a.running_out),
             .l = simt::global_tensor<float, 3>(a.l),

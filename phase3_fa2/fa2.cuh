@@ -34,17 +34,18 @@ namespace ladder::SIMT_MACHINE {
 ///   global  reads Q once and K, V once per query tile; writes O and LSE once
 // clang-format on
 
-inline constexpr int kFa2Threads = 128;
+inline constexpr int kFa2Threads = 128;  ///< of a block
 
 /// Tile sizes for a head dimension. Larger tiles mean fewer passes over K and V; what bounds them is registers (B_r D /
 /// 128 floats of O_i a thread) and shared memory: in 16 bits always, and in float32
 /// up to D = 64, a block stays within the 48 KiB that need no opt-in.
 template <int D>
 struct Fa2Tiles {
-    static constexpr int B_r = D <= 128 ? 64 : 32;
-    static constexpr int B_c = D <= 32 ? 64 : D <= 128 ? 32 : 16;
+    static constexpr int B_r = D <= 128 ? 64 : 32;                 ///< queries
+    static constexpr int B_c = D <= 32 ? 64 : D <= 128 ? 32 : 16;  ///< keys
 };
 
+/// Of a block: the tiles of the plan above.
 template <class T, int D>
 constexpr std::size_t fa2_shared_bytes() {
     constexpr int B_r = Fa2Tiles<D>::B_r, B_c = Fa2Tiles<D>::B_c, pad = simt::kVectorWidth<T>;
@@ -139,6 +140,7 @@ __global__ void __launch_bounds__(kFa2Threads) fa2_forward_kernel(ForwardTensors
     }
 }
 
+/// Of a block, for the host: what a launch with these tensors will ask for.
 std::size_t fa2_shared_bytes(const AttentionArguments& a) {
     std::size_t bytes = 0;
     with_element_type(a.q.type, [&]<class T>(std::type_identity<T>) {

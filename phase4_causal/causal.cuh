@@ -43,16 +43,17 @@ namespace ladder::SIMT_MACHINE {
 ///           of: about half of them when Sq = Sk is large; writes O and LSE once
 // clang-format on
 
-inline constexpr int kCausalThreads = 128;
+inline constexpr int kCausalThreads = 128;  ///< of a block
 
 /// Tile sizes for a head dimension, bounded as in phase 3 by registers (B_r D / 128 floats of O_i a thread) and by
 /// shared memory. The mask adds a reason for small B_c: about half the work in an edge tile is for nothing.
 template <int D>
 struct CausalTiles {
-    static constexpr int B_r = D <= 128 ? 64 : 32;
-    static constexpr int B_c = D <= 32 ? 64 : D <= 128 ? 32 : 16;
+    static constexpr int B_r = D <= 128 ? 64 : 32;                 ///< queries
+    static constexpr int B_c = D <= 32 ? 64 : D <= 128 ? 32 : 16;  ///< keys
 };
 
+/// Of a block: the tiles of the plan above.
 template <class T, int D>
 constexpr std::size_t causal_shared_bytes() {
     constexpr int B_r = CausalTiles<D>::B_r, B_c = CausalTiles<D>::B_c, pad = simt::kVectorWidth<T>;

@@ -26,9 +26,10 @@ __host__ __device__ constexpr int visible_keys(Mask mask, int query, int query_l
 ///   [full, visited)  some pairs are visible and some are not, or the keys end inside
 ///   [visited, …)     nothing is visible
 struct KeyTiles {
-    int full;
-    int visited;
+    int full;     ///< the first tile that is not
+    int visited;  ///< the first tile that nobody needs
 
+    /// Equal in both.
     friend constexpr bool operator==(const KeyTiles&, const KeyTiles&) = default;
 };
 

@@ -25,9 +25,10 @@ namespace ladder::SIMT_MACHINE {
 ///   global  reads O_p once and LSE_p twice (for the maximum, then for the weights); writes O and LSE once
 // clang-format on
 
-inline constexpr int kCombineThreads = 128;
-inline constexpr int kCombineRows = kCombineThreads / 32;
+inline constexpr int kCombineThreads = 128;                ///< of a block
+inline constexpr int kCombineRows = kCombineThreads / 32;  ///< of a block: a warp for each
 
+/// What the kernel is given: P parts of each of N rows.
 template <class T>
 struct CombineTensors {
     simt::GlobalTensor<const float, 3> O_p;    ///< [P, N, D]

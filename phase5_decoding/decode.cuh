@@ -43,6 +43,7 @@ namespace ladder::SIMT_MACHINE {
 /// In the place of a probability, which is never negative: the row does not see the key.
 inline constexpr float kUnseen = -1.0f;
 
+/// What the kernel is given.
 template <class T>
 struct DecodeTensors {
     simt::GlobalTensor<const T, 4> Q;             ///< [B, Hq, Sq, D]
@@ -55,11 +56,11 @@ struct DecodeTensors {
     simt::GlobalTensor<float, 2> LSE_part;        ///< [splits, N], likewise
     int group;                                    ///< query heads that share a KV head
     int queries;                                  ///< Sq
-    int splits;
-    float scale;       ///< factor on Q K^T
-    bool causal;       ///< bottom-right: the last query sees the last key of its sequence
-    bool has_lengths;  ///< otherwise every sequence fills the cache
-    bool wide_rows;    ///< rows of K and V may be read 16 bytes at a time
+    int splits;                                   ///< pieces that the keys of a sequence are cut into
+    float scale;                                  ///< factor on Q K^T
+    bool causal;                                  ///< bottom-right: the last query sees the last key of its sequence
+    bool has_lengths;                             ///< otherwise every sequence fills the cache
+    bool wide_rows;                               ///< rows of K and V may be read 16 bytes at a time
 
     /// How many keys, counted from the first, a query sees.
     __device__ int visible_keys(int b, int query) const {
@@ -74,16 +75,16 @@ struct DecodeTensors {
 /// Who does what, for elements T, (padded) head dimension D and R rows.
 template <class T, int D, int R>
 struct DecodeShape {
-    static constexpr int warps = kDecodeThreads / 32;
-    static constexpr int width = simt::kVectorWidth<T>;
+    static constexpr int warps = kDecodeThreads / 32;    ///< of a block
+    static constexpr int width = simt::kVectorWidth<T>;  ///< elements that are fetched at once
 
-    // Q K^T: columns of K that are in shared memory at a time.
+    /// Q K^T: columns of K that are in shared memory at a time.
     static constexpr int piece = D * sizeof(T) < 128 ? D : 128 / int(sizeof(T));
     static constexpr int pitch = piece + width;
     static constexpr int vectors_per_piece = piece / width;
 
-    // P V: lanes that lie side by side along a row of V, vectors of it that each owns, rows that a warp reads at once.
-    // 16 rows of O leave no registers for vectors of eight elements.
+    /// P V: lanes that lie side by side along a row of V, vectors of it that each owns, rows that a warp reads at once.
+    /// 16 rows of O leave no registers for vectors of eight elements.
     static constexpr int V_width = R <= 8 ? width : 4;
     static constexpr int lanes_per_row = D / V_width < 32 ? D / V_width : 32;
     static constexpr int vectors = D / V_width / lanes_per_row;
@@ -91,20 +92,21 @@ struct DecodeShape {
     static constexpr int rows_at_once = 32 / lanes_per_row;
     static constexpr int steps = 32 / rows_at_once;
 
-    // Loads that a lane has under way before it uses the first: the more, the better memory is used, as long as there
-    // are registers. R = 16 needs 128 of a thread's 255 for O alone.
+    /// Loads that a lane has under way before it uses the first: the more, the better memory is used, as long as there
+    /// are registers. R = 16 needs 128 of a thread's 255 for O alone.
     static constexpr int K_in_flight = R <= 8 ? vectors_per_piece : 2;
     static constexpr int V_in_flight = R <= 8 ? 4 : 2;
     static_assert(vectors_per_piece % K_in_flight == 0 && steps % V_in_flight == 0);
 
-    // The n-th vector of a piece of K that a lane fetches: neighbouring lanes, neighbouring addresses.
+    /// The n-th vector of a piece of K that a lane fetches: neighbouring lanes, neighbouring addresses.
     __device__ static int K_row(int n, int lane) { return (32 * n + lane) / vectors_per_piece; }
     __device__ static int K_column(int n, int lane) { return (32 * n + lane) % vectors_per_piece * width; }
 
-    // The s-th row of V that a lane works on, and the column where its n-th vector starts.
+    /// The s-th row of V that a lane works on, and the column where its n-th vector starts.
     __device__ static int V_row(int s, int lane) { return s * rows_at_once + lane / lanes_per_row; }
     __device__ static int V_column(int n, int lane) { return (n * lanes_per_row + lane % lanes_per_row) * V_width; }
 
+    /// Of a block.
     static constexpr std::size_t shared_bytes = simt::shared_bytes<float>(R, D) +
                                                 simt::shared_bytes<T>(kKeyTile, pitch) +
                                                 2 * simt::shared_bytes<float>(warps, R) + simt::shared_bytes<int>(1, R);

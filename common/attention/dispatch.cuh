@@ -33,6 +33,7 @@ void with_head_dim(std::int64_t head_dim, Use&& use) {
     throw std::invalid_argument("head dimension " + std::to_string(head_dim) + "; 1 to 256 are accepted");
 }
 
+/// How many pieces of b make up a: the quotient, rounded up. a >= 0, b > 0.
 inline unsigned ceil_div(std::int64_t a, std::int64_t b) { return unsigned((a + b - 1) / b); }
 
 }  // namespace ladder::SIMT_MACHINE

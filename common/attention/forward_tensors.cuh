@@ -20,6 +20,7 @@ struct ForwardTensors {
     __device__ int kv_head(int query_head) const { return query_head / int(Q.extent(1) / K.extent(1)); }
 };
 
+/// The views of a problem whose elements are T, as the launch functions hand them to a kernel.
 template <class T>
 ForwardTensors<T> forward_tensors(const AttentionArguments& a) {
     return {.Q = simt::global_tensor<const T, 4>(a.q),

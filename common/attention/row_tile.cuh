@@ -19,15 +19,18 @@ namespace ladder::SIMT_MACHINE {
 ///   rows 3, 7, 11, …       lanes 24 … 31
 template <int B_r, int Threads>
 struct RowOwner {
+    /// The division of lanes and rows that is drawn above.
     static constexpr int lanes_per_row = 8;
     static constexpr int row_step = 32 / lanes_per_row;
     static constexpr int rows_per_warp = B_r / (Threads / 32);
     static constexpr int rows = rows_per_warp / row_step;  ///< rows per thread
     static_assert(rows >= 1 && rows * row_step * (Threads / 32) == B_r, "B_r must fill every warp's lanes");
 
+    /// The first of this thread's rows in the tile.
     int first_row = int(threadIdx.x) / 32 * rows_per_warp + int(threadIdx.x) % 32 / lanes_per_row;
     int lane = int(threadIdx.x) % lanes_per_row;  ///< this thread's place among the eight of its rows
 
+    /// The i-th of this thread's rows in the tile, i < rows.
     __device__ int row(int i) const { return first_row + row_step * i; }
 };
 

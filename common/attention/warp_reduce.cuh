@@ -13,6 +13,7 @@ __device__ __forceinline__ float max_over(float x) {
     return x;
 }
 
+/// As max_over, with the sum.
 template <int Lanes>
 __device__ __forceinline__ float sum_over(float x) {
 #pragma unroll
@@ -20,6 +21,7 @@ __device__ __forceinline__ float sum_over(float x) {
     return x;
 }
 
+/// Over all 32 lanes.
 __device__ __forceinline__ float warp_max(float x) { return max_over<32>(x); }
 __device__ __forceinline__ float warp_sum(float x) { return sum_over<32>(x); }
 
