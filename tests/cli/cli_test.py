@@ -283,7 +283,7 @@ class Launcher(unittest.TestCase):
     def test_help_names_every_command(self):
         result = run("--help", program=LAUNCHER)
         self.assertEqual(result.returncode, 0)
-        for command in ("run", "test", "mutants", "fuzz", "overflow", "bench", "profile", "doctor"):
+        for command in ("run", "test", "mutants", "fuzz", "overflow", "bench", "profile", "docs", "doctor"):
             self.assertRegex(result.stdout, rf"(?m)^  \./ladder {command}")
         self.assertNotIn("\033", result.stdout)
 
@@ -310,6 +310,14 @@ class Launcher(unittest.TestCase):
             result = run("mutants", *arguments, program=LAUNCHER)
             self.assertNotEqual(result.returncode, 0, arguments)
             self.assertIn(words, result.stderr)
+
+    def test_docs_explains_itself_and_takes_nothing(self):
+        result = run("docs", "--help", program=LAUNCHER)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("load nothing from a network", result.stdout)
+        result = run("docs", "3", program=LAUNCHER)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn('"3"', result.stderr)
 
     def test_doctor_finds_what_this_build_was_made_with(self):
         result = run("doctor", program=LAUNCHER)
