@@ -5,6 +5,7 @@
 #include "common/attention/global_bytes.h"
 #include "common/attention/online_softmax.cuh"
 #include "common/attention/warp_reduce.cuh"
+#include "common/attention/watch.cuh"
 
 namespace ladder::SIMT_MACHINE {
 
@@ -94,6 +95,9 @@ __global__ void __launch_bounds__(32 * kQueriesPerBlock) online_attention_kernel
         const float p = __expf(s - m_safe);
         m = m_new;
         l = rescale * l + p;
+        watch_score(query, j, s);
+        watch_state(query, m, l);
+        watch_rescale(query, rescale);
 #pragma unroll
         for (int c = 0; c < Columns::count; ++c) o[c] = rescale * o[c] + p * v[c];
     }

@@ -3,6 +3,7 @@
 #include "common/attention/dispatch.cuh"
 #include "common/attention/global_bytes.h"
 #include "common/attention/warp_reduce.cuh"
+#include "common/attention/watch.cuh"
 #include "phase0_softmax/softmax_arguments.h"
 #include "phase0_softmax/softmax_state.cuh"
 
@@ -53,8 +54,13 @@ __global__ void __launch_bounds__(32 * kRowsPerBlock) safe_softmax_kernel(Softma
     const std::int64_t N = x.extent(0), lane = threadIdx.x % 32;
 
     float m = -INFINITY;
-    for (std::int64_t j = lane; j < N; j += 32) m = fmaxf(m, float(x(j)));
+    for (std::int64_t j = lane; j < N; j += 32) {
+        const float score = float(x(j));
+        m = fmaxf(m, score);
+        watch_score(row, j, score);
+    }
     m = warp_max(m);
+    watch_maximum(row, m);
 
     float l = 0.0f;
     for (std::int64_t j = lane; j < N;) {
@@ -63,6 +69,7 @@ __global__ void __launch_bounds__(32 * kRowsPerBlock) safe_softmax_kernel(Softma
         l += part;
     }
     l = warp_sum(l);
+    watch_sum(row, l);
 
     const SoftmaxWeight weight({m, l});
     for (std::int64_t j = lane; j < N; j += 32) y(j) = T(weight(float(x(j))));
@@ -79,7 +86,12 @@ __global__ void __launch_bounds__(32 * kRowsPerBlock) online_softmax_kernel(Soft
     SoftmaxState state;
     for (std::int64_t j = lane; j < N;) {
         SoftmaxState part;
-        for (int n = 0; n < kTermsPerPart && j < N; ++n, j += 32) part = merge(part, {float(x(j)), 1.0f});
+        for (int n = 0; n < kTermsPerPart && j < N; ++n, j += 32) {
+            const float score = float(x(j));
+            part = merge(part, {score, 1.0f});
+            watch_score(row, j, score);
+            watch_state(row, part.m, part.l, int(lane));
+        }
         state = merge(state, part);
     }
     state = merge_across_warp(state);
@@ -113,8 +125,10 @@ __global__ void __launch_bounds__(kRowThreads) block_softmax_kernel(SoftmaxTenso
     for (std::int64_t j = first; j < N; j += step) {
         const Chunk scores = t.x.template vec<Chunk>(row, j);
         state = merge(state, state_of(scores));
+        for (int e = 0; e < Width; ++e) watch_score(row, j + e, float(scores.element[e]));
     }
     state = merge_across_block(state, states);
+    watch_state(row, state.m, state.l);
 
     const SoftmaxWeight weight(state);
     for (std::int64_t j = first; j < N; j += step) {

@@ -3,6 +3,7 @@
 #include "common/attention/columns_in_turn.cuh"
 #include "common/attention/online_softmax.cuh"
 #include "common/attention/warp_reduce.cuh"
+#include "common/attention/watch.cuh"
 #include "common/simt/simt.h"
 
 namespace ladder::SIMT_MACHINE {
@@ -119,8 +120,13 @@ __device__ void softmax_rows(const simt::SharedMatrix<T>& S_i, const simt::Globa
     const int lane = int(threadIdx.x) % 32, key_length = S_i.columns();
     for (int row = int(threadIdx.x) / 32; row < rows; row += int(blockDim.x) / 32) {
         float m = -INFINITY;
-        for (int key = lane; key < key_length; key += 32) m = fmaxf(m, float(S_i(row, key)));
+        for (int key = lane; key < key_length; key += 32) {
+            const float score = float(S_i(row, key));
+            m = fmaxf(m, score);
+            watch_score(first_query + row, key, score);
+        }
         m = warp_max(m);
+        watch_maximum(first_query + row, m);
 
         const float m_safe = safe_maximum(m);
         float l = 0.0f;
@@ -130,6 +136,7 @@ __device__ void softmax_rows(const simt::SharedMatrix<T>& S_i, const simt::Globa
             S_i(row, key) = T(p);
         }
         l = warp_sum(l);
+        watch_sum(first_query + row, l);
         if (lane == 0) LSE(first_query + row) = m + logf(l);
     }
 }

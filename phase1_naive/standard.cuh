@@ -5,6 +5,7 @@
 #include "common/attention/global_bytes.h"
 #include "common/attention/online_softmax.cuh"
 #include "common/attention/warp_reduce.cuh"
+#include "common/attention/watch.cuh"
 #include "phase1_naive/standard_arguments.h"
 
 namespace ladder::SIMT_MACHINE {
@@ -148,6 +149,7 @@ __global__ void __launch_bounds__(kTileThreads) scores_kernel(StandardTensors<T>
         for (int j = 0; j < kPatchSide; ++j) {
             const int query = first_query + patch.row(i), key = first_key + patch.column(j);
             if (query < query_length && key < key_length) S(query, key) = T(t.forward.scale * patch.sum[i][j]);
+            watch_score(query, key, patch.sum[i][j] * t.forward.scale);
         }
 }
 
@@ -164,11 +166,13 @@ __global__ void __launch_bounds__(kSoftmaxRows * 32) softmax_kernel(StandardTens
     float m = -INFINITY;
     for (int key = lane; key < key_length; key += 32) m = fmaxf(m, float(S(query, key)));
     m = warp_max(m);
+    watch_maximum(query, m);
 
     const float m_safe = safe_maximum(m);
     float l = 0.0f;
     for (int key = lane; key < key_length; key += 32) l += __expf(float(S(query, key)) - m_safe);
     l = warp_sum(l);
+    watch_sum(query, l);
 
     // Where every score is -inf this is 0 / 0: NaN, as softmax has it.
     for (int key = lane; key < key_length; key += 32) P(query, key) = T(__expf(float(S(query, key)) - m_safe) / l);

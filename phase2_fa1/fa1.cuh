@@ -7,6 +7,7 @@
 #include "common/attention/global_bytes.h"
 #include "common/attention/online_softmax.cuh"
 #include "common/attention/row_tile.cuh"
+#include "common/attention/watch.cuh"
 #include "phase2_fa1/fa1_arguments.h"
 
 namespace ladder::SIMT_MACHINE {
@@ -292,8 +293,10 @@ __global__ void __launch_bounds__(32 * kFa1MaxWarps, 1) fa1_forward_kernel(Forwa
                     const float m_safe = safe_maximum(m_tile[i]);
                     float sum = 0.0f;
                     for (int column = own.lane; column < columns; column += 8) {
-                        const float p = __expf(float(P_ij(own.row(i), column)) - m_safe);
+                        const float score = P_ij(own.row(i), column);
+                        const float p = __expf(score - m_safe);
                         P_ij(own.row(i), column) = p;
+                        watch_score(first_query + own.row(i), first_key + column, score);
                         sum += p;
                     }
                     l_tile[i] = row_sum(sum);
@@ -315,6 +318,8 @@ __global__ void __launch_bounds__(32 * kFa1MaxWarps, 1) fa1_forward_kernel(Forwa
                     // is 0 / 0 its answer, as softmax has it.
                     const float divisor = l_new == 0.0f && !last_step ? 1.0f : l_new;
                     const float old_share = old_sum / divisor, tile_share = tile_weight / divisor;
+                    watch_state(first_query + own.row(i), m_new, l_new);
+                    watch_rescale(first_query + own.row(i), old_share);
 #pragma unroll
                     for (int c = 0; c < D / 8; ++c) O_i[i][c] = old_share * O_i[i][c] + tile_share * PV[i][c];
 

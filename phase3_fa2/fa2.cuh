@@ -6,6 +6,7 @@
 #include "common/attention/global_bytes.h"
 #include "common/attention/online_softmax.cuh"
 #include "common/attention/row_tile.cuh"
+#include "common/attention/watch.cuh"
 
 namespace ladder::SIMT_MACHINE {
 
@@ -100,6 +101,7 @@ __global__ void __launch_bounds__(kFa2Threads) fa2_forward_kernel(ForwardTensors
                 const bool exists = first_key + owner.lane + 8 * j < key_length;
                 S_ij[i][j] = exists ? S_ij[i][j] * t.scale : -INFINITY;
                 m_tile = fmaxf(m_tile, S_ij[i][j]);
+                watch_score(first_query + owner.row(i), first_key + owner.lane + 8 * j, S_ij[i][j]);
             }
             const float m_new = fmaxf(m_i[i], row_max(m_tile));
             const float m_safe = safe_maximum(m_new);
@@ -114,6 +116,8 @@ __global__ void __launch_bounds__(kFa2Threads) fa2_forward_kernel(ForwardTensors
             }
             m_i[i] = m_new;
             l_i[i] = rescale * l_i[i] + row_sum(l_tile);
+            watch_state(first_query + owner.row(i), m_i[i], l_i[i]);
+            watch_rescale(first_query + owner.row(i), rescale);
 #pragma unroll
             for (int c = 0; c < D / 8; ++c) O_i[i][c] *= rescale;
         }

@@ -7,6 +7,7 @@
 #include "common/attention/online_softmax.cuh"
 #include "common/attention/powers_of_two.cuh"
 #include "common/attention/row_tile.cuh"
+#include "common/attention/watch.cuh"
 #include "phase4_causal/edge_tile.cuh"
 #include "phase4_causal/key_tiles.cuh"
 
@@ -132,9 +133,13 @@ __global__ void __launch_bounds__(kCausalThreads) causal_forward_kernel(ForwardT
                 const float p = sees(j) ? exp2f(fmaf(S_ij[i][j], scale_log2, -m_safe)) : 0.0f;
                 l_tile += p;
                 P_ij(owner.row(i), owner.lane + 8 * j) = p;
+                watch_score(first_query + owner.row(i), first_key + owner.lane + 8 * j,
+                            sees(j) ? S_ij[i][j] * scale_log2 : -INFINITY);
             }
             m_i[i] = m_new;
             l_i[i] = rescale * l_i[i] + row_sum(l_tile);
+            watch_state(first_query + owner.row(i), m_i[i], l_i[i]);
+            watch_rescale(first_query + owner.row(i), rescale);
 #pragma unroll
             for (int c = 0; c < D / 8; ++c) O_i[i][c] *= rescale;
         }

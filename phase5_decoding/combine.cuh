@@ -3,6 +3,7 @@
 #include "common/attention/dispatch.cuh"
 #include "common/attention/global_bytes.h"
 #include "common/attention/warp_reduce.cuh"
+#include "common/attention/watch.cuh"
 #include "phase5_decoding/decode_arguments.h"
 #include "phase5_decoding/merge.cuh"
 
@@ -47,6 +48,7 @@ __global__ void __launch_bounds__(kCombineThreads) decode_combine_kernel(Combine
     float largest = -INFINITY;
     for (int p = lane; p < parts; p += 32) largest = fmaxf(largest, t.LSE_p(p, n));
     largest = warp_max(largest);
+    watch_maximum(n, largest);
 
     float sum = 0.0f, O_n[D / 32];
 #pragma unroll
@@ -65,6 +67,7 @@ __global__ void __launch_bounds__(kCombineThreads) decode_combine_kernel(Combine
             const bool counts = lse != -INFINITY || largest == -INFINITY;
             const float weight = counts ? merge_weight(lse, largest) : 0.0f;
             sum += weight;
+            watch_rescale(n, weight, first + p);
 #pragma unroll
             for (int c = 0; c < D / 32; ++c) {
                 if (lane + 32 * c >= head_dim) continue;

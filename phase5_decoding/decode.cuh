@@ -6,6 +6,7 @@
 #include "common/attention/global_bytes.h"
 #include "common/attention/online_softmax.cuh"
 #include "common/attention/warp_reduce.cuh"
+#include "common/attention/watch.cuh"
 #include "phase5_decoding/decode_arguments.h"
 #include "phase5_decoding/merge.cuh"
 #include "phase5_decoding/split_plan.h"
@@ -293,6 +294,9 @@ __global__ void __launch_bounds__(kDecodeThreads, resident_blocks(R)) decode_spl
             P_ij[r] = visible ? p : kUnseen;
             l_i[r] = rescale * l_i[r] + p;
             m_i[r] = m_new;
+            watch_score(first_row + r, key, score);
+            watch_maximum(first_row + r, m_new, warp);
+            watch_rescale(first_row + r, rescale, warp);
 #pragma unroll
             for (int c = 0; c < columns; ++c) O_i[r][c] *= rescale;
         }
@@ -304,6 +308,7 @@ __global__ void __launch_bounds__(kDecodeThreads, resident_blocks(R)) decode_spl
 #pragma unroll
     for (int r = 0; r < R; ++r) {
         l_i[r] = warp_sum(l_i[r]);
+        watch_sum(first_row + r, l_i[r], warp);
 #pragma unroll
         for (int c = 0; c < columns; ++c)
 #pragma unroll

@@ -239,7 +239,7 @@ std::vector<Rung> causal_rungs(const RungInput& input) {
 std::vector<Rung> decoding_rungs(const RungInput& input) {
     const RungInput few = with_newest(input);
     const AttentionOptions attention{.scale = {}, .mask = input.decoding_mask};
-    const DecodeOptions options{.attention = attention};
+    const DecodeOptions options{.attention = attention, .splits = input.splits};
     return {attention_rung(
         5, "flash_decode",
         "One new token against a cache of keys: too few queries to fill a GPU, so the keys are split over blocks, and "

@@ -23,6 +23,7 @@ struct RungInput {
     torch::Tensor scores;   ///< [B Hq Sq, Sk]: the rows that softmax meets inside attention
     Mask causal_mask = Mask::causal_bottom_right;  ///< of phase 4
     Mask decoding_mask = Mask::none;               ///< of phase 5
+    std::optional<std::int64_t> splits = {};       ///< of phase 5; planned by the entry if absent
     std::string description = {};
 };
 

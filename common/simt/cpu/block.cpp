@@ -111,9 +111,12 @@ void Block::run(const Launch& launch, uint3 index) {
     blockIdx = index;
     shared.start_block(launch.shared_bytes);
     for (Warp& w : warps_) w.interval = shared.block_interval();
-    global.start_block(launch.global,
-                       index.x + std::uint64_t{launch.grid.x} * (index.y + std::uint64_t{launch.grid.y} * index.z));
-    traffic.start_block(launch.count, threads);
+    const std::uint64_t number =
+        index.x + std::uint64_t{launch.grid.x} * (index.y + std::uint64_t{launch.grid.y} * index.z);
+    global.start_block(launch.global, number);
+    recorder_ = launch.trace && launch.trace->wants_block(number) ? &own_recorder_ : nullptr;
+    if (recorder_) recorder_->start_block(launch.trace->launch(), shared, threads);
+    traffic.start_block(launch.count, threads, recorder_);
     copies.start_block(threads);
 
     current_thread_ = 0;
@@ -136,6 +139,13 @@ void Block::run(const Launch& launch, uint3 index) {
         failure_->block = {index.x, index.y, index.z};
         throw MachineError(*std::exchange(failure_, std::nullopt));
     }
+}
+
+TracedBlock Block::take_trace() {
+    TracedBlock traced{.index = {index_.x, index_.y, index_.z}, .counters = traffic.take()};
+    if (recorder_) traced.moments = recorder_->take();
+    recorder_ = nullptr;
+    return traced;
 }
 
 void Block::enter() {
@@ -233,6 +243,7 @@ void Block::release_barrier() {
     at_barrier_ = 0;
     order_.complete();
     global.open_block_interval();
+    if (recorder_) recorder_->block_barrier(barrier_site_);
     traffic.block_barrier();
     traffic.warp_meets(warp_index());  // the other warps waited, and met when they began to
 }
@@ -287,7 +298,9 @@ void Block::complete(Warp& w, int pending_index) {
             w.order.complete();
             // A mask that leaves lanes out orders only some pairs. The shadow keeps one interval per warp, so such a
             // call counts as ordering nothing: too strict, never too lax.
-            if (done.arrived == w.live) w.interval = warp_interval_ = shared.open_warp_interval();
+            if (done.arrived != w.live) break;
+            w.interval = warp_interval_ = shared.open_warp_interval();
+            if (recorder_) recorder_->warp_barrier(int(&w - warps_.data()));
             break;
         case Collective::shfl:
         case Collective::shfl_up:
@@ -358,6 +371,7 @@ void* Block::arena_bytes(std::size_t offset, std::size_t bytes) {
 }
 
 void Block::fail(MachineError::Report report) {
+    if (recorder_) recorder_->fault(report.first.thread);
     failure_ = std::move(report);
     leave();
 }

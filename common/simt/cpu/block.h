@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "common/simt/cpu/block_recorder.h"
 #include "common/simt/cpu/copy_queue.h"
 #include "common/simt/cpu/cuda_names.h"
 #include "common/simt/cpu/global_shadow.h"
@@ -69,6 +70,7 @@ class Block {
         Checks checks;
         std::optional<LaunchLog::Detail> count;  ///< what to count
         GlobalLaunchShadow& global;
+        TraceLog* trace;  ///< who listens, if somebody does
         void (*body)(const void*);
         const void* arguments;
     };
@@ -108,18 +110,27 @@ class Block {
 
     [[gnu::always_inline]] void read_shared(std::size_t offset, std::size_t bytes, std::size_t element_bytes,
                                             SourceSite site) {
-        shared.read(offset, bytes, element_bytes, current_thread_, warp_interval_, site);
         traffic.shared(false, offset, bytes, current_thread_, site);
+        shared.read(offset, bytes, element_bytes, current_thread_, warp_interval_, site);
     }
     [[gnu::always_inline]] void write_shared(std::size_t offset, std::size_t bytes, std::size_t element_bytes,
                                              SourceSite site) {
-        shared.write(offset, bytes, element_bytes, current_thread_, warp_interval_, site);
         traffic.shared(true, offset, bytes, current_thread_, site);
+        shared.write(offset, bytes, element_bytes, current_thread_, warp_interval_, site);
     }
     void access_global(bool write, int tensor, const void* p, std::size_t bytes, SourceSite site) {
-        global.access(write, tensor, p, bytes, current_thread_, warp_interval_, site);
         traffic.global(write, tensor, p, bytes, current_thread_, site);
+        global.access(write, tensor, p, bytes, current_thread_, warp_interval_, site);
     }
+
+    /// A kernel shows a value, see simt::watch().
+    void watch(const char* name, std::int64_t row, std::int64_t column, float value) {
+        if (recorder_) [[unlikely]]
+            recorder_->watch(name, row, column, value, current_thread_);
+    }
+
+    /// What this block did in its last run, and counted; the trace of that run gets both.
+    TracedBlock take_trace();
 
     /// Ends the whole block with a diagnosis. Never returns to the kernel: its threads are abandoned where they stand,
     /// which is safe because kernels own nothing that needs destruction.
@@ -192,6 +203,8 @@ class Block {
 
     const Launch* launch_ = nullptr;
     uint3 index_{};
+    BlockRecorder own_recorder_;
+    BlockRecorder* recorder_ = nullptr;  // own_recorder_ while somebody wants to see this block, else null
     FiberStacks stacks_;
     std::vector<Fiber> fibers_;  // with the indices of a block of shape_
     dim3 shape_{0, 0, 0};

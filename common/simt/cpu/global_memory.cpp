@@ -28,25 +28,6 @@ std::pair<std::uintptr_t, std::uintptr_t> range_of(const GlobalView& view) {
     return {view.base + std::uintptr_t(first * bytes), view.base + std::uintptr_t((last + 1) * bytes)};
 }
 
-/// The indices of the element that holds `address`, if the view has it. Takes the largest strides first, which is right
-/// for every view whose elements do not overlap.
-std::optional<std::array<std::int64_t, 4>> indices_of(const GlobalView& view, std::uintptr_t address) {
-    const auto [begin, end] = range_of(view);
-    if (address < begin || address >= end) return std::nullopt;
-    std::array<int, 4> order{0, 1, 2, 3};
-    std::ranges::sort(order, std::greater(), [&](int dimension) { return std::abs(view.strides[dimension]); });
-    auto left = std::int64_t(address - begin) / std::int64_t(view.element_bytes);
-    std::array<std::int64_t, 4> indices{};
-    for (const int dimension : order) {
-        const std::int64_t stride = std::abs(view.strides[dimension]), last = view.extents[dimension] - 1;
-        const std::int64_t steps = stride ? std::min(left / stride, last) : 0;
-        left -= steps * stride;
-        indices[dimension] = view.strides[dimension] < 0 ? last - steps : steps;
-    }
-    if (left) return std::nullopt;  // between two rows
-    return indices;
-}
-
 GlobalRegion region(std::uintptr_t begin, std::uintptr_t end, std::size_t cell_bytes, std::uint64_t number) {
     return {.begin = begin, .end = end, .cell_bytes = cell_bytes, .number = number, .written = nullptr};
 }
@@ -92,13 +73,11 @@ class Registry {
         return regions_;
     }
 
-    std::vector<std::int64_t> indices(int tensor, std::uintptr_t address) const {
+    std::optional<GlobalView> view(int tensor, std::uintptr_t address) const {
         const std::scoped_lock lock(mutex_);
         for (const GlobalView& view : views_)
-            if (view.tensor == tensor)
-                if (const auto indices = indices_of(view, address))
-                    return {indices->begin(), indices->begin() + view.rank};
-        return {};
+            if (view.tensor == tensor && indices_of(view, address)) return view;
+        return std::nullopt;
     }
 
   private:
@@ -218,8 +197,33 @@ void note_view(const GlobalView& view, bool writable, std::size_t alignment) {
 
 GlobalRegions global_regions() { return Registry::instance()->regions(); }
 
+std::optional<GlobalView> global_view(int tensor, std::uintptr_t address) {
+    return Registry::instance()->view(tensor, address);
+}
+
+// Takes the largest strides first, which is right for every view whose elements do not overlap.
+std::optional<std::array<std::int64_t, 4>> indices_of(const GlobalView& view, std::uintptr_t address) {
+    const auto [begin, end] = range_of(view);
+    if (address < begin || address >= end) return std::nullopt;
+    std::array<int, 4> order{0, 1, 2, 3};
+    std::ranges::sort(order, std::greater(), [&](int dimension) { return std::abs(view.strides[dimension]); });
+    auto left = std::int64_t(address - begin) / std::int64_t(view.element_bytes);
+    std::array<std::int64_t, 4> indices{};
+    for (const int dimension : order) {
+        const std::int64_t stride = std::abs(view.strides[dimension]), last = view.extents[dimension] - 1;
+        const std::int64_t steps = stride ? std::min(left / stride, last) : 0;
+        left -= steps * stride;
+        indices[dimension] = view.strides[dimension] < 0 ? last - steps : steps;
+    }
+    if (left) return std::nullopt;  // between two rows
+    return indices;
+}
+
 std::vector<std::int64_t> global_indices(int tensor, std::uintptr_t address) {
-    return Registry::instance()->indices(tensor, address);
+    const std::optional<GlobalView> view = global_view(tensor, address);
+    if (!view) return {};
+    const auto indices = *indices_of(*view, address);
+    return {indices.begin(), indices.begin() + view->rank};
 }
 
 std::string global_element_name(int tensor, std::uintptr_t address) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -53,6 +54,12 @@ void note_view(const GlobalView& view, bool writable, std::size_t alignment);
 
 /// What kernels may write, as of now.
 GlobalRegions global_regions();
+
+/// The newest view of that tensor that has the element at `address`.
+std::optional<GlobalView> global_view(int tensor, std::uintptr_t address);
+
+/// The indices of the element that holds `address`, beyond the rank 0; nothing if the view has no such element.
+std::optional<std::array<std::int64_t, 4>> indices_of(const GlobalView& view, std::uintptr_t address);
 
 /// The indices of an element of that tensor; empty if no view of it is known that has the element.
 std::vector<std::int64_t> global_indices(int tensor, std::uintptr_t address);

@@ -127,6 +127,13 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
         return cudaErrorInvalidConfiguration;
     if (config.dynamicSmemBytes > std::size_t(shared_limit(kernel, device))) return cudaErrorInvalidValue;
 
+    TraceLog* const trace = checks == Checks::on ? TraceLog::active() : nullptr;
+    if (trace)
+        trace->begin_launch({.kernel = name,
+                             .grid = {config.gridDim.x, config.gridDim.y, config.gridDim.z},
+                             .block = {config.blockDim.x, config.blockDim.y, config.blockDim.z},
+                             .shared_bytes_per_block = config.dynamicSmemBytes});
+
     GlobalLaunchShadow global(config.gridDim);
     const Block::Launch launch{.kernel = name,
                                .device = device,
@@ -136,6 +143,7 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
                                .checks = checks,
                                .count = checks == Checks::on ? LaunchLog::wanted() : std::nullopt,
                                .global = global,
+                               .trace = trace,
                                .body = body,
                                .arguments = arguments};
     const auto alone = kOneBlockAtATime ? std::unique_lock(one_block_at_a_time) : std::unique_lock<std::mutex>();
@@ -150,16 +158,23 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
         Counters counted;
         try {
             std::unique_ptr<Block> block = pool().take();
+            const auto hand_in_trace = [&] {
+                if (!trace) return;
+                trace->end_block(block->take_trace());
+                counted += trace->launch().blocks.back().counters;
+            };
             try {
                 for (uint3 index; queue.next(number, index);) {
                     block->run(launch, index);
+                    hand_in_trace();
                     if (global.has_conflict()) queue.stop();  // what comes first is known, or about to be handed in
                 }
             } catch (...) {
                 queue.stop();
                 error = std::current_exception();
+                hand_in_trace();
             }
-            counted = block->traffic.take();
+            counted += block->traffic.take();
             pool().give_back(std::move(block));
         } catch (...) {
             queue.stop();
@@ -174,8 +189,9 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
     };
     {
         std::vector<std::jthread> helpers;
+        // A trace shows blocks in their order, and the same ones on every run.
         const std::size_t workers =
-            kOneBlockAtATime ? 1 : std::min<std::size_t>(cpu_workers(), config.gridDim.volume());
+            trace || kOneBlockAtATime ? 1 : std::min<std::size_t>(cpu_workers(), config.gridDim.volume());
         for (std::size_t i = 1; i < workers; ++i) helpers.emplace_back(work);
         work();
     }

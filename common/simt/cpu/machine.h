@@ -9,6 +9,7 @@
 #include "common/simt/cpu/launch.h"
 #include "common/simt/cpu/tensor_core.h"
 #include "common/simt/cpu/views.h"
+#include "common/simt/cpu/watch.h"
 
 namespace simt {
 inline namespace cpu {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,9 @@ class SharedMemory {
 
     /// Remembers a tile for messages; every thread of the block carves the same tiles, the first one is recorded.
     void name_region(const Region& region);
+
+    /// The tiles that this block has carved so far.
+    std::span<const Region> regions() const { return regions_; }
 
     /// "K_j(3, 5)" for the element at `offset`.
     std::string element_name(std::size_t offset) const;

@@ -42,8 +42,9 @@ std::size_t Traffic::InstructionHash::operator()(const Instruction& i) const {
            (std::size_t(i.bytes) << 48);
 }
 
-void Traffic::start_block(std::optional<LaunchLog::Detail> count, int threads) {
+void Traffic::start_block(std::optional<LaunchLog::Detail> count, int threads, BlockRecorder* recorder) {
     counts_ = count.has_value();
+    recorder_ = recorder;
     trace_ = count == LaunchLog::Detail::requests;
     if (!trace_) return;
     warps_.resize(std::max(warps_.size(), std::size_t(threads + 31) / 32));

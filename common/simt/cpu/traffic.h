@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "common/simt/cpu/block_recorder.h"
 #include "common/simt/cpu/lane_streams.h"
 #include "common/simt/launch_log.h"
 #include "common/simt/source_site.h"
@@ -25,7 +26,8 @@ inline constexpr int kMaxTensorNames = 128;
 /// wanted each lane's accesses are kept until the warp meets, and then put together to requests (see LaneStreams).
 class Traffic {
   public:
-    void start_block(std::optional<LaunchLog::Detail> count, int threads);
+    /// `recorder`, if there is one, hears of every access that is counted.
+    void start_block(std::optional<LaunchLog::Detail> count, int threads, BlockRecorder* recorder);
     void end_block();
 
     void shared(bool write, std::size_t offset, std::size_t bytes, int thread, SourceSite site) {
@@ -33,6 +35,7 @@ class Traffic {
             return;
         (write ? sum_.shared_bytes_written : sum_.shared_bytes_read) += bytes;
         if (trace_) record({site, write ? kSharedWrite : kSharedRead, int(bytes)}, offset, thread);
+        if (recorder_) recorder_->shared(write, offset, bytes, thread, site);
     }
 
     void global(bool write, int tensor, const void* address, std::size_t bytes, int thread, SourceSite site) {
@@ -41,6 +44,7 @@ class Traffic {
         (write ? tensors_[tensor].bytes_written : tensors_[tensor].bytes_read) += bytes;
         if (trace_)
             record({site, kGlobal + 2 * tensor + write, int(bytes)}, reinterpret_cast<std::uintptr_t>(address), thread);
+        if (recorder_) recorder_->global(write, tensor, address, bytes, thread, site);
     }
 
     void block_barrier() { ++sum_.block_barriers; }
@@ -74,6 +78,7 @@ class Traffic {
 
     bool counts_ = false;
     bool trace_ = false;  // of warps' requests too
+    BlockRecorder* recorder_ = nullptr;
     Counters sum_;
     std::array<TensorTraffic, kMaxTensorNames> tensors_{};  // unnamed until taken
     std::unordered_map<Instruction, std::uint32_t, InstructionHash> numbers_;

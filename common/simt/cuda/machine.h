@@ -50,3 +50,4 @@ inline void clear_last_error() { cudaGetLastError(); }
 }  // namespace simt
 
 #include "common/simt/bare_views.h"
+#include "common/simt/bare_watch.h"

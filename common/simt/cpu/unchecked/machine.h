@@ -27,5 +27,6 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
 using simt::unchecked::cudaLaunchKernelEx;
 
 #include "common/simt/bare_views.h"
+#include "common/simt/bare_watch.h"
 #include "common/simt/cpu/unchecked/async_copy.h"
 #include "common/simt/cpu/unchecked/tensor_core.h"

@@ -1,0 +1,117 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/simt/launch_log.h"
+#include "common/simt/source_site.h"
+
+namespace simt {
+
+/// A tensor in global memory, as the host passed it to a kernel.
+struct TracedTensor {
+    std::string name;
+    std::size_t element_bytes = 0;
+    std::vector<std::int64_t> extents = {};
+    friend bool operator==(const TracedTensor&, const TracedTensor&) = default;
+};
+
+/// A tile that a kernel carved from shared memory.
+struct TracedTile {
+    std::string name;
+    std::size_t offset = 0;  ///< in bytes, from the start of the block's shared memory
+    int rows = 0, columns = 0, pitch = 0, element_bytes = 0;
+    friend bool operator==(const TracedTile&, const TracedTile&) = default;
+};
+
+/// What the threads of a block did to one tensor or tile from one line of the source: the smallest box of indices that
+/// holds all elements they touched, and the bytes they asked for. Of a vector of 16 bytes every element counts.
+struct TracedAccess {
+    enum class Memory : bool { global, shared };
+    static constexpr int kNowhere = -1;  ///< shared memory that no tile covers
+
+    Memory memory = Memory::global;
+    int object = kNowhere;  ///< index into LaunchTrace::tensors or tiles
+    bool write = false;
+    SourceSite site = {};
+    int rank = 0;  ///< of the tensor; 2 for a tile
+    std::array<std::int64_t, 4> first{}, last{};
+    std::uint64_t bytes = 0;
+};
+
+/// Values that a kernel showed by simt::watch() under one name, as a dense matrix; absent where it showed none.
+struct TracedValues {
+    std::string name;
+    std::int64_t first_row = 0, first_column = 0, rows = 0, columns = 0;
+    std::vector<std::optional<float>> values = {};  ///< row by row
+};
+
+/// A piece of a block's work that a reader can take in at once: what its threads read, what they made of it, and where
+/// they put it. Threads that the machine runs one after the other do the same moment together.
+struct TracedMoment {
+    std::vector<TracedAccess> accesses = {};
+    std::vector<TracedValues> values = {};
+    std::optional<SourceSite> barrier = {};  ///< the __syncthreads() that ends it, if one does
+    bool warp_barrier = false;               ///< a __syncwarp() ends it
+    bool fault = false;                      ///< where the machine found the kernel wrong
+};
+
+struct TracedBlock {
+    std::array<unsigned, 3> index{};
+    Counters counters = {};                  ///< of this block alone
+    std::vector<TracedMoment> moments = {};  ///< empty where the block was counted only
+};
+
+/// All that one launch did, block by block in the order of their numbers (x fastest).
+struct LaunchTrace {
+    std::string kernel;
+    std::array<unsigned, 3> grid{}, block{};
+    std::size_t shared_bytes_per_block = 0;
+    std::vector<TracedTensor> tensors = {};
+    std::vector<TracedTile> tiles = {};
+    std::vector<TracedBlock> blocks = {};
+};
+
+/// While one is alive, launches that this thread makes on the checked CPU machine leave a trace in it. Blocks then run
+/// one after the other. It needs a LaunchLog beside it, since what nobody counts is not seen either.
+class TraceLog {
+  public:
+    struct Wanted {
+        /// Blocks to record, by number; all others are counted only. Empty: from the first on, as many as the budget
+        /// allows.
+        std::vector<std::uint64_t> blocks = {};
+        /// How much to keep, over all launches: accesses and values, each counted as the bytes that they take in a
+        /// file. A block that has begun is recorded to its end.
+        std::size_t budget_bytes = std::size_t{1} << 20;
+    };
+
+    explicit TraceLog(Wanted wanted);
+    ~TraceLog();
+    TraceLog(const TraceLog&) = delete;
+    TraceLog& operator=(const TraceLog&) = delete;
+
+    /// The launches so far. Where the machine found a kernel wrong, the last one ends at that moment.
+    std::span<const LaunchTrace> launches() const { return launches_; }
+
+    // For the machine:
+
+    /// The log that hears the calling thread's launches; null if there is none.
+    static TraceLog* active();
+    void begin_launch(LaunchTrace launch) { launches_.push_back(std::move(launch)); }
+    bool wants_block(std::uint64_t number) const;
+    void end_block(TracedBlock block);
+    LaunchTrace& launch() { return launches_.back(); }
+
+  private:
+    Wanted wanted_;
+    std::size_t used_bytes_ = 0;
+    std::vector<LaunchTrace> launches_;
+    TraceLog* outer_;
+};
+
+}  // namespace simt

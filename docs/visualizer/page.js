@@ -1,0 +1,959 @@
+// Plays traces, see docs/trace.md. One file, no library. In this order: reading a trace, what is known at a step, drawing,
+// controls.
+
+// --- reading a trace ---------------------------------------------------------------------------------------------------
+
+const TRACE = JSON.parse(document.getElementById("trace").textContent);
+const VERSION = 1;
+const GLOBAL = 0, SHARED = 1;
+
+function halfToFloat(h) {
+  const sign = h & 0x8000 ? -1 : 1, exponent = h >> 10 & 31, fraction = h & 1023;
+  if (exponent === 0) return sign * fraction * 2 ** -24;
+  if (exponent === 31) return fraction ? NaN : sign * Infinity;
+  return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
+}
+
+/** Calls use(row, column, value) for every value that was shown. */
+function forEachShown(shown, use) {
+  const [firstRow, firstColumn, , columns] = shown.at;
+  if (!shown.values) {
+    const bytes = Uint8Array.from(atob(shown.f16 ?? shown.f32), c => c.charCodeAt(0));
+    if (shown.f16 !== undefined) {
+      const words = new Uint16Array(bytes.buffer);
+      shown.absent = i => words[i] === 0xffff;
+      shown.values = Float32Array.from(words, halfToFloat);
+    } else {
+      const words = new Uint32Array(bytes.buffer);
+      shown.absent = i => words[i] === 0xffffffff;
+      shown.values = new Float32Array(bytes.buffer);
+    }
+  }
+  shown.values.forEach((value, i) => {
+    if (!shown.absent(i)) use(firstRow + Math.floor(i / columns), firstColumn + i % columns, value);
+  });
+}
+
+/** An access as the trace has it, with names: {memory, object, write, site, bytes, first[], last[]}. */
+function readAccess(list) {
+  const [memory, object, write, site, bytes] = list, first = [], last = [];
+  for (let i = 5; i < list.length; i += 2) { first.push(list[i]); last.push(list[i + 1]); }
+  return {memory, object, write: write === 1, site, bytes, first, last};
+}
+
+for (const run of TRACE.runs)
+  for (const launch of run.launches) {
+    const perQuery = run.problem.shapes.q?.slice(0, 3).join();
+    for (const t of launch.tensors) t.vector = t.extents.length < 2 || t.extents.join() === perQuery;
+    launch.blocks.forEach((block, number) => {
+      block.number = number;
+      block.recorded = block.moments !== undefined;
+      block.moments ??= [];
+      for (const moment of block.moments) {
+        moment.access = (moment.access ?? []).map(readAccess);
+        moment.show ??= [];
+      }
+      // Which head a block works on: the leading indices of the four-dimensional tensors that it touches.
+      const heads = new Set();
+      for (const moment of block.moments)
+        for (const a of moment.access)
+          if (a.memory === GLOBAL && a.first.length === 4)
+            heads.add([launch.tensors[a.object].name, a.first[0], a.last[0], a.first[1], a.last[1]].join());
+      block.head = [...heads].sort().join(" ");
+    });
+    launch.steps = Math.max(1, ...launch.blocks.map(b => b.moments.length));
+  }
+
+/** The moments that make each step: [{launch, moments: [[block, moment number], …], ends: launch is over}, …]. */
+function stepsOf(run, order) {
+  const steps = [];
+  for (const launch of run.launches) {
+    const first = steps.length;
+    const recorded = launch.blocks.filter(b => b.moments.length > 0);
+    if (order === "together")
+      for (let t = 0; t < launch.steps; ++t)
+        steps.push({launch, moments: recorded.filter(b => t < b.moments.length).map(b => [b, t])});
+    else
+      for (const block of recorded) block.moments.forEach((_, t) => steps.push({launch, moments: [[block, t]]}));
+    if (steps.length === first) steps.push({launch, moments: []});
+    steps.at(-1).ends = true;
+  }
+  return steps;
+}
+
+/** Scores may be shown for rows and keys that only fill a tile up; the problem says how many there are. */
+function scoreExtents(run) {
+  let rows = 0, columns = 0, least = Infinity, most = -Infinity;
+  for (const launch of run.launches)
+    for (const block of launch.blocks)
+      for (const moment of block.moments)
+        for (const shown of moment.show)
+          if (shown.name === "S")
+            forEachShown(shown, (row, column, value) => {
+              if (value === -Infinity) return;
+              rows = Math.max(rows, row + 1);
+              columns = Math.max(columns, column + 1);
+              if (Number.isFinite(value)) { least = Math.min(least, value); most = Math.max(most, value); }
+            });
+  const {q, k, x} = run.problem.shapes;
+  if (q && q[2] > 1) rows = q[2];
+  if (k) columns = k[2];
+  if (x) { rows = x[0]; columns = x[1]; }
+  return {rows, columns, reach: Math.max(Math.abs(least), Math.abs(most), 1e-30)};
+}
+
+// --- what is known at a step -------------------------------------------------------------------------------------------
+
+const MASKED = -Infinity;
+
+/** All that has happened in a run up to and including one step. Steps forward cheaply, backward from the launch's start. */
+class Playback {
+  constructor(run) {
+    this.run = run;
+    this.extents = scoreExtents(run);
+    this.setOrder("together");
+  }
+
+  setOrder(order) {
+    this.order = order;
+    this.steps = stepsOf(this.run, order);
+    this.launchStart = new Map();
+    this.steps.forEach((s, i) => { if (!this.launchStart.has(s.launch)) this.launchStart.set(s.launch, i); });
+    this.reset();
+  }
+
+  reset() {
+    this.at = -1;
+    this.traffic = new Map();      // tensor name -> [read, written], all launches
+    this.sharedTraffic = [0, 0];
+    this.barriers = 0;
+    this.scores = new Map();       // head -> Float32Array; NaN with `known` 0: not computed
+    this.startLaunch(this.steps[0]?.launch);
+  }
+
+  startLaunch(launch) {
+    this.launch = launch;
+    this.touched = new Map();      // tensor index + head lead -> {read, written}: Uint8Array over rows
+    this.tiles = new Map();        // block -> tile index -> {rows: Uint8Array, content}
+    this.states = new Map();       // block -> row -> name -> part -> value
+    this.lastTile = new Map();     // block -> the last scores it showed
+  }
+
+  seek(step) {
+    step = Math.max(0, Math.min(step, this.steps.length - 1));
+    if (step < this.at) this.reset();
+    while (this.at < step) this.advance();
+  }
+
+  advance() {
+    const step = this.steps[++this.at];
+    if (!step) return;
+    if (step.launch !== this.launch) this.startLaunch(step.launch);
+    for (const [block, number] of step.moments) this.apply(step.launch, block, block.moments[number]);
+    if (step.ends)
+      for (const block of step.launch.blocks)
+        if (!block.recorded) this.addCounters(block.counters);
+  }
+
+  addCounters(counters) {
+    for (const [name, [read, written]] of Object.entries(counters.tensors)) this.addTraffic(name, read, written);
+    this.sharedTraffic[0] += counters.shared_read;
+    this.sharedTraffic[1] += counters.shared_written;
+    this.barriers += counters.barriers;
+  }
+
+  addTraffic(name, read, written) {
+    const sum = this.traffic.get(name) ?? [0, 0];
+    this.traffic.set(name, [sum[0] + read, sum[1] + written]);
+  }
+
+  apply(launch, block, moment) {
+    const sources = [];
+    for (const a of moment.access)
+      if (a.memory === GLOBAL) {
+        const tensor = launch.tensors[a.object];
+        this.addTraffic(tensor.name, a.write ? 0 : a.bytes, a.write ? a.bytes : 0);
+        const rows = this.touchedRows(a.object, tensor, leadOf(tensor, a.first)), [first, last] = rowsOf(tensor, a);
+        (a.write ? rows.written : rows.read).fill(1, first, last + 1);
+        if (!a.write) sources.push(tensor.name + indexText(tensor.extents, a));
+      } else {
+        this.sharedTraffic[a.write ? 1 : 0] += a.bytes;
+        if (a.object < 0 || !a.write) continue;
+        const tiles = this.tilesOf(block), tile = launch.tiles[a.object];
+        const content = tiles.get(a.object) ?? {rows: new Uint8Array(tile.rows), text: ""};
+        content.rows.fill(1, a.first[0], a.last[0] + 1);
+        content.text = sources.join(", ") || "computed";
+        tiles.set(a.object, content);
+      }
+    for (const shown of moment.show) {
+      if (shown.name === "S") {
+        this.lastTile.set(block, shown);
+        this.addScores(block.head, shown);
+      } else this.addState(block, shown);
+    }
+    if (moment.barrier !== undefined) ++this.barriers;
+  }
+
+  touchedRows(object, tensor, lead) {
+    const key = object + ":" + lead;
+    if (!this.touched.has(key)) {
+      const rows = matrixOf(tensor).rows;
+      this.touched.set(key, {read: new Uint8Array(rows), written: new Uint8Array(rows)});
+    }
+    return this.touched.get(key);
+  }
+
+  tilesOf(block) {
+    if (!this.tiles.has(block)) this.tiles.set(block, new Map());
+    return this.tiles.get(block);
+  }
+
+  scoresOf(head) {
+    const {rows, columns} = this.extents;
+    if (!this.scores.has(head))
+      this.scores.set(head, {values: new Float32Array(rows * columns), known: new Uint8Array(rows * columns)});
+    return this.scores.get(head);
+  }
+
+  addScores(head, shown) {
+    const {rows, columns} = this.extents, {values, known} = this.scoresOf(head);
+    forEachShown(shown, (row, column, value) => {
+      if (row < 0 || column < 0 || row >= rows || column >= columns) return;
+      values[row * columns + column] = value;
+      known[row * columns + column] = 1;
+    });
+  }
+
+  addState(block, shown) {
+    if (!this.states.has(block)) this.states.set(block, new Map());
+    const states = this.states.get(block);
+    forEachShown(shown, (row, part, value) => {
+      if (this.extents.rows && row >= this.extents.rows) return;
+      if (!states.has(row)) states.set(row, {});
+      (states.get(row)[shown.name] ??= [])[part] = value;
+    });
+  }
+
+  currentMoment(block) {
+    const found = this.steps[this.at]?.moments.find(([b]) => b === block);
+    return found ? {number: found[1], moment: block.moments[found[1]]} : null;
+  }
+
+  /** The step at which the machine diagnosed the run, if it did. */
+  faultStep() {
+    return this.steps.findIndex(s => s.moments.some(([b, n]) => b.moments[n].fault));
+  }
+}
+
+/** The indices before those of the figure: sequence and head, or nothing. */
+function leadOf(tensor, first) { return first.slice(0, tensor.vector ? -1 : Math.max(0, first.length - 2)).join(); }
+
+/** A tensor as a figure: its last two dimensions, or a column for what has one number for each query. */
+function matrixOf(tensor) {
+  const e = tensor.extents;
+  return tensor.vector ? {rows: e.at(-1) ?? 1, columns: 1} : {rows: e.at(-2), columns: e.at(-1)};
+}
+function rowsOf(tensor, a) {
+  const d = a.first.length - (tensor.vector ? 1 : 2);
+  return d < 0 ? [0, 0] : [a.first[d], a.last[d]];
+}
+function columnsOf(tensor, a) { return tensor.vector ? [0, 0] : [a.first.at(-1), a.last.at(-1)]; }
+
+const range = (first, last) => first === last ? `${first}` : `${first}…${last}`;
+
+/** "[0, 1, 32…63, :]": what of an object was touched; a dimension that was touched whole is ":". */
+function indexText(extents, a) {
+  const parts = a.first.map((f, d) => f === 0 && a.last[d] === extents[d] - 1 && extents[d] > 1 ? ":" : range(f, a.last[d]));
+  return `[${parts.join(", ")}]`;
+}
+
+// --- words -------------------------------------------------------------------------------------------------------------
+
+function bytesText(n) {
+  if (n < 1024) return `${n} B`;
+  if (n < 1024 ** 2) return `${(n / 1024).toFixed(1)} KiB`;
+  return `${(n / 1024 ** 2).toFixed(2)} MiB`;
+}
+
+function numberText(x) {
+  if (x === undefined) return "";
+  if (x === Infinity) return "∞";
+  if (x === -Infinity) return "−∞";
+  if (Number.isNaN(x)) return "NaN";
+  const size = Math.abs(x);
+  return (size !== 0 && (size < 1e-3 || size >= 1e5) ? x.toExponential(2) : x.toPrecision(4)).replace("-", "−");
+}
+
+function objectName(launch, a) {
+  if (a.memory === GLOBAL) return launch.tensors[a.object].name;
+  return a.object < 0 ? "shared memory" : launch.tiles[a.object].name;
+}
+function objectExtents(launch, a) {
+  if (a.memory === GLOBAL) return launch.tensors[a.object].extents;
+  return a.object < 0 ? [] : [launch.tiles[a.object].rows, launch.tiles[a.object].columns];
+}
+
+/** "reads K[0, 0, 32…63, :]; writes K_j" */
+function momentText(launch, moment) {
+  const list = write => [...new Set(moment.access.filter(a => a.write === write).map(a =>
+    objectName(launch, a) + (a.memory === GLOBAL ? indexText(objectExtents(launch, a), a) : "")))];
+  const reads = list(false), writes = list(true);
+  const shows = [...new Set(moment.show.map(s => s.name))];
+  const parts = [];
+  if (reads.length) parts.push(`reads ${reads.join(", ")}`);
+  if (shows.length) parts.push(`computes ${shows.join(", ")}`);
+  if (writes.length) parts.push(`writes ${writes.join(", ")}`);
+  return parts.join("; ") || "waits";
+}
+
+function escape(text) {
+  return String(text).replace(/[&<>"]/g, c => ({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\"": "&quot;"})[c]);
+}
+
+function runName(run) {
+  const p = run.problem, more = [];
+  if (p.causal) more.push("causal");
+  if (p.splits) more.push(`${p.splits} split${p.splits > 1 ? "s" : ""}`);
+  return `${run.phase} · ${run.entry}${more.length ? ", " + more.join(", ") : ""}`;
+}
+
+function problemText(run) {
+  const shapes = Object.entries(run.problem.shapes).map(([name, sizes]) => `${name} [${sizes.join(", ")}]`).join("  ");
+  return `${shapes}  ${run.problem.dtype.toLowerCase()}${run.problem.causal ? ", causal" : ""} · ${run.device.name}`;
+}
+
+// --- drawing -----------------------------------------------------------------------------------------------------------
+
+const dark = () => document.documentElement.dataset.theme === "dark";
+
+/** Blue below zero, paper at zero, red above. */
+function scoreColour(value, reach) {
+  if (Number.isNaN(value)) return [224, 33, 138];
+  const x = Math.max(-1, Math.min(1, value / reach)), middle = dark() ? [32, 35, 42] : [250, 249, 246];
+  const end = x < 0 ? (dark() ? [92, 158, 255] : [33, 88, 190]) : (dark() ? [255, 138, 92] : [190, 62, 22]);
+  const share = Math.sqrt(Math.abs(x));
+  return middle.map((c, i) => Math.round(c + (end[i] - c) * share));
+}
+
+/** Hatching for what is masked; the pattern lies in the matrix, a few cells wide. */
+function maskColour(row, column) {
+  const line = (row + column) % 4 === 0;
+  return dark() ? (line ? [92, 98, 110] : [38, 42, 50]) : (line ? [150, 155, 165] : [239, 237, 231]);
+}
+const blankColour = () => dark() ? [21, 23, 27] : [255, 255, 255];
+
+function paint(canvas, rows, columns, colourOf) {
+  canvas.width = columns;
+  canvas.height = rows;
+  const context = canvas.getContext("2d"), image = context.createImageData(columns, rows);
+  for (let row = 0, i = 0; row < rows; ++row)
+    for (let column = 0; column < columns; ++column, i += 4) {
+      const [r, g, b] = colourOf(row, column);
+      image.data[i] = r; image.data[i + 1] = g; image.data[i + 2] = b; image.data[i + 3] = 255;
+    }
+  context.putImageData(image, 0, 0);
+}
+
+/** Runs of ones: [[first, last], …]. */
+function runsOf(flags) {
+  const runs = [];
+  flags.forEach((flag, i) => {
+    if (!flag) return;
+    if (runs.length && runs.at(-1)[1] === i - 1) runs.at(-1)[1] = i;
+    else runs.push([i, i]);
+  });
+  return runs;
+}
+
+class Pane {
+  constructor(side, playback) {
+    this.side = side;
+    this.playback = playback;
+    this.block = 0;
+    this.row = null;
+    this.element = document.createElement("div");
+    this.element.className = "pane";
+    this.element.dataset.side = side;
+    this.element.innerHTML = `
+      <div class="title"><h2></h2><p class="problem"></p><p class="verdict"></p></div>
+      <section class="card diagnosis" hidden><h3>The machine's diagnosis</h3><pre></pre>
+        <button class="to-fault">to the moment (e)</button></section>
+      <section class="card"><h3 class="launch"></h3>
+        <div class="now"><div class="what"></div><div class="where"></div></div>
+        <div class="timeline"></div><div class="blocks"></div></section>
+      <section class="card"><h3>Global memory</h3><div class="scroll global"></div></section>
+      <section class="card shared-card"><h3>Shared memory of the block <small></small></h3><div class="scroll shared"></div></section>
+      <section class="card scores-card"><h3>Scores and state of the rows <small></small></h3>
+        <div class="maps">
+          <figure><figcaption>all scores of this head: queries down, keys across</figcaption><canvas class="all"></canvas></figure>
+          <figure><figcaption class="tile-caption"></figcaption><div class="pair"><canvas class="tile"></canvas><div class="state"></div></div></figure>
+        </div>
+        <div class="numbers"></div>
+        <div class="legend"><span><i style="background:linear-gradient(90deg,#3a74d8,#f5f3ee,#c85028)"></i>score, below to above zero</span>
+          <span><i class="masked"></i>masked: −∞</span><span><i></i>never computed</span><span class="nan-key" hidden><i class="nan"></i>NaN</span></div></section>
+      <section class="card"><h3>Bytes so far <small class="barriers"></small></h3><div class="scroll"><table class="counters"></table></div></section>`;
+    this.element.querySelector(".to-fault").onclick = () => toFault(this);
+    const {run} = playback;
+    this.part("h2").textContent = runName(run);
+    this.part(".problem").textContent = problemText(run);
+    const verdict = this.part(".verdict");
+    const close = run.error === undefined ? "" : `, error ${run.error.toExponential(1)}, allowed ${run.allowed.toExponential(1)}`;
+    verdict.textContent = run.verdict + (run.verdict === "diagnosed" ? ": the machine found the kernel wrong" : close);
+    verdict.className = "verdict " + (run.verdict === "right" ? "right" : "wrong");
+    if (run.words) {
+      this.part(".diagnosis").hidden = false;
+      this.part(".diagnosis pre").textContent = run.words;
+      this.part(".to-fault").hidden = playback.faultStep() < 0;
+      if (run.verdict !== "diagnosed")
+        this.part(".diagnosis h3").textContent = run.verdict === "wrong" ? "Not what the reference gives" : "It did not run";
+    }
+    this.lookAtCanvas(".all", (row, column) => this.scoreAt(row, column));
+    this.lookAtCanvas(".tile", (row, column) => {
+      const [r, c] = this.tileAt ?? [0, 0];
+      return this.scoreAt(row + r, column + c);
+    });
+  }
+
+  part(selector) { return this.element.querySelector(selector); }
+
+  /** A canvas tells the value under the pointer, and a click chooses the row. */
+  lookAtCanvas(selector, textAt) {
+    const canvas = this.part(selector);
+    const cell = event => {
+      const box = canvas.getBoundingClientRect();
+      return [Math.floor((event.clientY - box.top) / box.height * canvas.height),
+              Math.floor((event.clientX - box.left) / box.width * canvas.width)];
+    };
+    canvas.onmousemove = event => { canvas.title = textAt(...cell(event)); };
+    canvas.onclick = event => {
+      const [row] = cell(event);
+      this.chooseRow(selector === ".tile" ? row + (this.tileAt?.[0] ?? 0) : row);
+    };
+  }
+
+  scoreAt(row, column) {
+    const {rows, columns} = this.playback.extents;
+    if (row < 0 || column < 0 || row >= rows || column >= columns) return "";
+    const {values, known} = this.playback.scoresOf(this.blockShown().head), i = row * columns + column;
+    return `query ${row}, key ${column}: ${known[i] ? numberText(values[i]) : "not computed"}`;
+  }
+
+  launch() { return this.playback.launch; }
+
+  /** The chosen block; in single order, the one that works now. */
+  blockShown() {
+    const {playback} = this, working = playback.steps[playback.at]?.moments;
+    if (playback.order === "single" && working?.length) return working[0][0];
+    return this.launch()?.blocks[Math.min(this.block, this.launch().blocks.length - 1)];
+  }
+
+  chooseBlock(number) {
+    const blocks = this.launch().blocks;
+    this.block = Math.max(0, Math.min(number, blocks.length - 1));
+    this.row = null;
+    if (this.playback.order === "single") {
+      const step = this.playback.steps.findIndex(s => s.launch === this.launch() && s.moments[0]?.[0].number === this.block);
+      if (step >= 0) return seek(step);
+    }
+    refresh();
+  }
+
+  chooseRow(row) {
+    const rows = this.rowsOfBlock();
+    if (rows.length === 0) return;
+    this.row = rows.includes(row) ? row : rows.reduce((a, b) => Math.abs(b - row) < Math.abs(a - row) ? b : a);
+    refresh();
+  }
+
+  moveRow(by) {
+    const rows = this.rowsOfBlock();
+    this.chooseRow(rows[Math.max(0, Math.min(rows.length - 1, rows.indexOf(this.rowShown()) + by))] ?? 0);
+  }
+
+  rowsOfBlock() { return [...(this.playback.states.get(this.blockShown())?.keys() ?? [])].sort((a, b) => a - b); }
+
+  rowShown() {
+    const rows = this.rowsOfBlock();
+    return this.row !== null && rows.includes(this.row) ? this.row : rows[0];
+  }
+
+  draw() {
+    const {playback} = this;
+    if (!this.launch()) {
+      for (const card of this.element.querySelectorAll(".card:not(.diagnosis)")) card.hidden = true;
+      return;
+    }
+    this.drawLaunch();
+    this.drawBlocks();
+    this.drawTimeline();
+    this.drawGlobal();
+    this.drawShared();
+    this.drawScores();
+    this.drawCounters(playback);
+  }
+
+  drawLaunch() {
+    const launch = this.launch(), block = this.blockShown(), now = this.playback.currentMoment(block);
+    const {run} = this.playback, number = run.launches.indexOf(launch) + 1;
+    this.part(".launch").innerHTML = `${escape(launch.instance || launch.kernel)} <small>` +
+      (run.launches.length > 1 ? `launch ${number} of ${run.launches.length}, ` : "") +
+      `grid ${launch.grid.join(" × ")}, ${launch.block.join(" × ")} threads</small>`;
+    const at = `block (${block.index.join(", ")})`;
+    if (now) {
+      this.part(".what").innerHTML = `<b>${at}</b>, moment ${now.number + 1} of ${block.moments.length}: ` +
+        escape(momentText(launch, now.moment)) + (now.moment.fault ? ` <b class="wrong">— here the machine objects</b>` : "");
+      const sites = [...new Set(now.moment.access.map(a => launch.sites[a.site]))];
+      if (now.moment.barrier !== undefined) sites.push(`then __syncthreads() at ${launch.sites[now.moment.barrier]}`);
+      else if (now.moment.warp_barrier) sites.push("then __syncwarp()");
+      this.part(".where").textContent = sites.join("   ");
+    } else {
+      this.part(".what").innerHTML = `<b>${at}</b> ` + (block.recorded ? "is done" : "was only counted, not recorded");
+      this.part(".where").textContent = "";
+    }
+  }
+
+  drawBlocks() {
+    const launch = this.launch(), box = this.part(".blocks"), shown = this.blockShown();
+    if (box.dataset.launch !== launch.kernel + launch.blocks.length) {
+      box.dataset.launch = launch.kernel + launch.blocks.length;
+      box.innerHTML = launch.blocks.map(b =>
+        `<button data-block="${b.number}" title="block (${b.index.join(", ")})${b.recorded ? "" : ": only counted"}"` +
+        `${b.recorded ? "" : " disabled"}>${b.number}</button>`).join("");
+      box.onclick = event => {
+        const number = event.target.dataset.block;
+        if (number !== undefined) this.chooseBlock(Number(number));
+      };
+      box.hidden = launch.blocks.length < 2;
+    }
+    for (const button of box.children) {
+      const block = launch.blocks[button.dataset.block], now = this.playback.currentMoment(block);
+      button.classList.toggle("chosen", block === shown);
+      button.classList.toggle("done", this.playback.order === "together" && !now);
+      button.classList.toggle("faulty", block.moments.some(m => m.fault));
+    }
+  }
+
+  /** The chosen block's moments: what each does, and where the block waits. */
+  drawTimeline() {
+    const block = this.blockShown(), moments = block.moments, width = 600, height = 30;
+    const now = this.playback.currentMoment(block), done = now ? now.number : moments.length;
+    const x = i => i / Math.max(1, moments.length) * width;
+    let svg = "";
+    moments.forEach((m, i) => {
+      const stores = m.access.some(a => a.memory === GLOBAL && a.write), loads = m.access.some(a => a.memory === GLOBAL && !a.write);
+      const colour = stores ? "var(--write)" : loads ? "var(--read)" : "var(--good)";
+      svg += `<rect x="${x(i).toFixed(2)}" y="6" width="${Math.max(.6, x(1) - (moments.length < 200 ? 1 : 0)).toFixed(2)}" height="12" ` +
+             `fill="${colour}" opacity="${i === done ? 1 : i < done ? .6 : .22}"><title>${escape(`${i + 1}: ${momentText(this.launch(), m)}`)}</title></rect>`;
+      if (m.barrier !== undefined)
+        svg += `<line x1="${x(i + 1).toFixed(2)}" x2="${x(i + 1).toFixed(2)}" y1="1" y2="23" stroke="var(--ink)" stroke-width="1.2"/>`;
+      if (m.fault) svg += `<path d="M${x(i + .5)} 19 l6 9 h-12 z" fill="var(--bad)"/>`;
+    });
+    if (now) svg += `<rect x="${x(now.number)}" y="3" width="${Math.max(3, x(1))}" height="18" fill="none" stroke="var(--ink)" stroke-width="2"/>`;
+    const box = this.part(".timeline");
+    box.innerHTML = `<svg viewBox="0 0 ${width} ${height}" height="${height}" preserveAspectRatio="none" role="img"
+      aria-label="moments of the block; lines are barriers">${svg}</svg>`;
+    box.firstChild.onclick = event => {
+      const rect = box.firstChild.getBoundingClientRect();
+      this.toMoment(block, Math.floor((event.clientX - rect.left) / rect.width * moments.length));
+    };
+  }
+
+  toMoment(block, number) {
+    const step = this.playback.steps.findIndex(s => s.moments.some(([b, n]) => b === block && n === number));
+    if (step >= 0) seek(step);
+  }
+
+  drawGlobal() {
+    const launch = this.launch(), block = this.blockShown(), {playback} = this;
+    const lead = this.leads(block), tensors = launch.tensors.map((t, object) => ({t, object, ...matrixOf(t)}));
+    const order = ["x", "Q", "K", "V", "S", "P", "O (float32)", "l", "m", "O_part", "LSE_part", "O", "LSE", "y"];
+    tensors.sort((a, b) => (order.indexOf(a.t.name) + 1 || 99) - (order.indexOf(b.t.name) + 1 || 99));
+    const mostRows = Math.max(...tensors.map(t => t.rows)), scale = Math.min(150 / mostRows, 10), gap = 18, top = 34;
+    let x = 0, svg = "";
+    for (const {t, object, rows, columns} of tensors) {
+      const height = Math.max(6, rows * scale), width = columns === 1 ? 9 : Math.max(22, Math.min(230, columns * Math.min(scale, 230 / columns)));
+      const boxWidth = Math.max(width, t.name.length * 7.5, 46), ry = height / rows, rx = width / columns;
+      const own = playback.touched.get(object + ":" + (lead.get(object) ?? leadOf(t, t.extents.map(() => 0))));
+      svg += `<g transform="translate(${x} ${top})" data-tensor="${escape(t.name)}">` +
+        `<text x="0" y="-18">${escape(t.name)}</text><text class="soft" x="0" y="-5">${t.vector ? rows : `${rows} × ${columns}`}</text>` +
+        `<rect class="box" width="${width}" height="${height}"/>`;
+      if (own)
+        for (const [kind, flags] of [["touched", own.read], ["stored", own.written]])
+          for (const [first, last] of runsOf(flags))
+            svg += `<rect class="${kind}" y="${first * ry}" width="${width}" height="${(last - first + 1) * ry}"/>`;
+      for (const [b, number] of playback.steps[playback.at]?.moments ?? [])
+        for (const a of b.moments[number].access) {
+          if (a.memory !== GLOBAL || a.object !== object || (lead.has(object) && leadOf(t, a.first) !== lead.get(object))) continue;
+          const [r0, r1] = rowsOf(t, a), [c0, c1] = columnsOf(t, a);
+          svg += `<rect class="${a.write ? "write" : "read"}${b === block ? "" : " other"}" x="${c0 * rx}" y="${r0 * ry}" ` +
+                 `width="${Math.max(1.5, (c1 - c0 + 1) * rx)}" height="${Math.max(1.5, (r1 - r0 + 1) * ry)}"/>`;
+          if (b === block && b.moments[number].fault)
+            svg += `<rect class="fault" x="${c0 * rx - 2}" y="${r0 * ry - 2}" width="${(c1 - c0 + 1) * rx + 4}" height="${(r1 - r0 + 1) * ry + 4}"/>`;
+        }
+      svg += "</g>";
+      x += boxWidth + gap;
+    }
+    const height = top + Math.max(6, mostRows * scale) + 6;
+    this.part(".global").innerHTML = `<svg width="${x}" height="${height}" viewBox="-3 0 ${x + 3} ${height}" role="img" aria-label="tensors in global memory">${svg}</svg>`;
+  }
+
+  /** For each tensor, the leading indices (sequence, head) that the block works on. */
+  leads(block) {
+    if (!block.leads) {
+      block.leads = new Map();
+      for (const m of block.moments)
+        for (const a of m.access)
+          if (a.memory === GLOBAL && !block.leads.has(a.object)) block.leads.set(a.object, leadOf(this.launch().tensors[a.object], a.first));
+    }
+    return block.leads;
+  }
+
+  drawShared() {
+    const launch = this.launch(), block = this.blockShown(), {device} = this.playback.run;
+    this.part(".shared-card").hidden = launch.tiles.length === 0;
+    if (launch.tiles.length === 0) return;
+    const width = 720, limit = Math.max(device.shared_bytes_optin, launch.shared_bytes), px = bytes => bytes / limit * width;
+    this.part(".shared-card small").textContent =
+      `${bytesText(launch.shared_bytes)} of ${bytesText(device.shared_bytes_optin)} that this device allows`;
+    const tiles = [...launch.tiles.entries()].sort((a, b) => a[1].offset - b[1].offset), contents = this.playback.tilesOf(block);
+    const now = this.playback.currentMoment(block);
+    const touches = object => now ? now.moment.access.filter(a => a.memory === SHARED && a.object === object) : [];
+    const ticks = [[device.shared_bytes, `${bytesText(device.shared_bytes)}: without opt-in`], [device.shared_bytes_optin, ""]];
+    let svg = `<rect class="limit" x=".5" y="16.5" width="${width - 1}" height="24" rx="3"/>`;
+    for (const [object, t] of tiles) {
+      const bytes = t.rows * t.pitch * t.element_bytes, content = contents.get(object);
+      const filled = content ? content.rows.reduce((sum, r) => sum + r, 0) / t.rows : 0;
+      const acts = touches(object), kind = acts.some(a => a.write) ? "write" : acts.length ? "read" : "";
+      svg += `<rect class="box" x="${px(t.offset)}" y="17" width="${Math.max(.8, px(bytes))}" height="23"/>` +
+        `<rect class="${kind || "touched"}" x="${px(t.offset)}" y="17" width="${px(bytes) * filled * t.columns / t.pitch}" height="23"/>`;
+      if (px(bytes) > 7 * t.name.length) svg += `<text x="${px(t.offset) + 4}" y="33" ${kind ? 'style="fill:var(--card)"' : ""}>${escape(t.name)}</text>`;
+    }
+    for (const [bytes, text] of ticks)
+      svg += `<line class="tick" x1="${px(bytes)}" x2="${px(bytes)}" y1="6" y2="44"/><text class="soft" x="${px(bytes) + 4}" y="11">${text}</text>`;
+    // The tiles themselves: rows and columns to one scale among them.
+    const scale = Math.min(90 / Math.max(...tiles.map(([, t]) => t.rows)), 2, 120 / Math.max(...tiles.map(([, t]) => t.columns)));
+    let x = 0, tall = 0;
+    for (const [object, t] of tiles) {
+      const w = Math.max(10, t.columns * scale), h = Math.max(6, t.rows * scale), content = contents.get(object);
+      tall = Math.max(tall, h);
+      const text = content?.text ?? "empty", boxWidth = Math.max(w, 70, Math.min(190, 6.2 * text.length));
+      svg += `<g transform="translate(${x} 92)" data-tile="${escape(t.name)}"><text y="-22">${escape(t.name)} <tspan class="soft" fill="var(--soft)" font-size="11">${t.rows} × ${t.columns}` +
+        `${t.pitch > t.columns ? ` + ${t.pitch - t.columns}` : ""}</tspan></text><text class="soft" y="-8">${escape(text)}</text><rect class="box" width="${w}" height="${h}"/>`;
+      if (content)
+        for (const [first, last] of runsOf(content.rows))
+          svg += `<rect class="touched" y="${first / t.rows * h}" width="${w}" height="${(last - first + 1) / t.rows * h}"/>`;
+      for (const a of touches(object).sort((p, q) => p.write - q.write)) {
+        const box = `x="${a.first[1] / t.columns * w}" y="${a.first[0] / t.rows * h}" width="${Math.max(2, (Math.min(a.last[1], t.columns - 1) - a.first[1] + 1) / t.columns * w)}" ` +
+          `height="${Math.max(2, (a.last[0] - a.first[0] + 1) / t.rows * h)}"`;
+        svg += `<rect class="${a.write ? "write" : "read"}" ${box}/>`;
+      }
+      const fault = now?.moment.fault ? faultyElement(this.playback.run, t.name) : null;
+      if (fault) svg += `<circle class="fault" cx="${(fault[1] + .5) / t.columns * w}" cy="${(fault[0] + .5) / t.rows * h}" r="7"/>`;
+      svg += "</g>";
+      x += boxWidth + 18;
+    }
+    const all = Math.max(width, x);
+    this.part(".shared").innerHTML = `<svg width="${all}" height="${96 + tall}" viewBox="-2 0 ${all + 2} ${96 + tall}" role="img" aria-label="shared memory">${svg}</svg>`;
+  }
+
+  drawScores() {
+    const {playback} = this, {rows, columns, reach} = playback.extents, block = this.blockShown();
+    const states = playback.states.get(block), hasScores = rows > 0 && playback.scores.size > 0;
+    const relevant = this.launch().blocks.some(b => b.moments.some(m => m.show.length > 0));
+    this.part(".scores-card").hidden = !relevant;
+    if (!relevant) return;
+    const chosen = this.rowShown();
+    const {values, known} = playback.scoresOf(block.head);
+    const all = this.part(".all"), tile = this.part(".tile");
+    all.parentElement.hidden = !hasScores;
+    if (hasScores) {
+      paint(all, rows, columns, (row, column) => {
+        const i = row * columns + column;
+        return !known[i] ? blankColour() : values[i] === MASKED ? maskColour(row, column) : scoreColour(values[i], reach);
+      });
+      const wide = Math.min(256, this.part(".maps").clientWidth || 256);
+      all.style.width = `${wide}px`;
+      all.style.height = `${Math.max(14, Math.min(256, rows < 8 ? 14 * rows : wide * rows / columns))}px`;
+      this.part(".nan-key").hidden = !values.some((v, i) => known[i] && Number.isNaN(v));
+    }
+    const shown = playback.lastTile.get(block), stateRows = this.rowsOfBlock();
+    let firstRow = stateRows[0] ?? 0, tileRows = stateRows.length ? stateRows.at(-1) - firstRow + 1 : 0;
+    if (shown && hasScores) {
+      const [r, c, h, w] = shown.at;
+      firstRow = r;
+      tileRows = Math.min(h, rows - r);
+      const tileColumns = Math.min(w, columns - c);
+      if (tileColumns <= 256 && tileRows > 0 && tileColumns > 0) {
+        paint(tile, tileRows, tileColumns, (row, column) => {
+          const i = (row + r) * columns + column + c;
+          return !known[i] ? blankColour() : values[i] === MASKED ? maskColour(row, column) : scoreColour(values[i], reach);
+        });
+        tile.style.width = `${Math.max(tileColumns < 3 ? 14 : 32, Math.min(256, tileColumns * (tileColumns <= 64 ? 4 : 2)))}px`;
+        this.tileAt = [r, c];
+        const context = all.getContext("2d");
+        context.strokeStyle = dark() ? "#fff" : "#000";
+        context.lineWidth = Math.max(1, columns / 200);
+        context.strokeRect(c + .5, r + .5, tileColumns - 1, Math.max(0, tileRows - 1));
+        this.part(".tile-caption").textContent = `the block's tile: queries ${range(r, r + tileRows - 1)}, keys ${range(c, c + tileColumns - 1)}`;
+        tile.hidden = false;
+      } else tile.hidden = true;
+    } else { tile.hidden = true; this.part(".tile-caption").textContent = stateRows.length ? "rows of the block" : ""; }
+    const rowHeight = tileRows <= 16 ? 16 : 4, height = Math.max(1, tileRows) * rowHeight;
+    tile.style.height = `${height}px`;
+    this.drawState(states, firstRow, tileRows, rowHeight, chosen);
+  }
+
+  /** m, l and the rescale factor of each row, beside the row of the tile. */
+  drawState(states, firstRow, count, rowHeight, chosen) {
+    const names = ["m", "l", "rescale"].filter(n => [...(states?.values() ?? [])].some(s => s[n]));
+    const box = this.part(".state"), numbers = this.part(".numbers");
+    if (!states || names.length === 0) { box.innerHTML = numbers.innerHTML = ""; return; }
+    const width = 62, gap = 10, height = count * rowHeight;
+    const finite = name => [...states.values()].flatMap(s => s[name] ?? []).filter(Number.isFinite);
+    let svg = "";
+    names.forEach((name, n) => {
+      const values = finite(name), most = Math.max(1e-30, ...values), least = name === "m" ? Math.min(0, ...values) : 0;
+      const span = name === "rescale" ? 1 : Math.max(most - least, 1e-30), x = n * (width + gap);
+      svg += `<text class="soft" x="${x}" y="9">${name}</text>`;
+      for (const [row, state] of states) {
+        const parts = state[name];
+        if (!parts || row < firstRow || row >= firstRow + count) continue;
+        const y = 14 + (row - firstRow) * rowHeight, each = width / parts.length;
+        parts.forEach((v, part) => {
+          const share = Number.isFinite(v) ? Math.max(0, Math.min(1, (v - least) / span)) : 0;
+          if (parts.length === 1)
+            svg += `<rect class="bar ${name}" x="${x}" y="${y + .5}" width="${Math.max(.5, share * width)}" height="${rowHeight - 1}"/>`;
+          else
+            svg += `<rect class="bar ${name}" x="${x + part * each}" y="${y + .5}" width="${Math.max(.5, each - .5)}" height="${rowHeight - 1}" opacity="${.12 + .88 * share}"/>`;
+        });
+      }
+    });
+    const all = names.length * (width + gap);
+    if (chosen !== undefined && chosen >= firstRow && chosen < firstRow + count)
+      svg += `<rect class="picked" x="-1" y="${14 + (chosen - firstRow) * rowHeight - .5}" width="${all - gap + 2}" height="${rowHeight + 1}"/>`;
+    svg += `<rect class="rowhit" y="14" width="${all}" height="${height}"/>`;
+    box.innerHTML = `<svg width="${all + 3}" height="${height + 16}" viewBox="-2 0 ${all + 3} ${height + 16}" role="img" aria-label="state of the rows">${svg}</svg>`;
+    box.style.marginTop = "-14px";
+    box.querySelector(".rowhit").onclick = event => {
+      const rect = event.target.getBoundingClientRect();
+      this.chooseRow(firstRow + Math.floor((event.clientY - rect.top) / rowHeight));
+    };
+    const state = states.get(chosen);
+    const list = parts => {
+      const texts = parts.map(numberText);
+      return texts.length <= 8 ? texts.join(" | ") : `${texts.slice(0, 8).join(" | ")} | … ${texts.length} in all`;
+    };
+    numbers.innerHTML = state ? `<span><span>row</span> <b>${chosen}</b></span>` + names.filter(n => state[n]).map(n =>
+      `<span data-state="${n}"><span>${n}</span> <b>${list([...state[n]])}</b></span>`).join("") : "";
+  }
+
+  drawCounters(playback) {
+    const names = [...new Set(playback.run.launches.flatMap(l => Object.keys(l.counters.tensors)))].sort();
+    const traffic = names.map(n => [n, ...(playback.traffic.get(n) ?? [0, 0])]);
+    const total = playback.run.launches.reduce((sum, l) => sum + l.counters.barriers, 0);
+    this.part(".barriers").textContent = `barriers ${playback.barriers} of ${total}`;
+    this.part(".barriers").dataset.barriers = playback.barriers;
+    const ends = new Map();
+    for (const l of playback.run.launches)
+      for (const [n, [r, w]] of Object.entries(l.counters.tensors)) {
+        const e = ends.get(n) ?? [0, 0];
+        ends.set(n, [e[0] + r, e[1] + w]);
+      }
+    const most = Math.max(1, ...[...ends.values()].flat()), meter = (bytes, kind) => `<span class="meter ${kind}" style="width:${(bytes / most * 46).toFixed(1)}%"></span>`;
+    const row = (name, read, written, kind = "") =>
+      `<tr class="${kind}" data-counter="${escape(name)}" data-read="${read}" data-written="${written}"><td>${escape(name)}</td>` +
+      `<td>${read ? bytesText(read) : ""}</td><td>${written ? bytesText(written) : ""}</td>` +
+      `<td class="meters">${kind ? "" : (read ? meter(read, "r") : "") + (written ? meter(written, "w") : "")}</td></tr>`;
+    const sum = traffic.reduce((s, [, r, w]) => [s[0] + r, s[1] + w], [0, 0]);
+    this.part(".counters").innerHTML = `<tr><th>tensor</th><th>read</th><th>written</th><th class="meters"></th></tr>` +
+      traffic.map(t => row(...t)).join("") + row("global memory", ...sum, "sum") + row("shared memory", ...playback.sharedTraffic, "shared");
+  }
+}
+
+/** Row and column of the element of `name` that the diagnosis speaks of. */
+function faultyElement(run, name) {
+  const at = (run.words ?? "").indexOf(`${name}(`);
+  const found = at < 0 ? null : /^\((\d+), (\d+)\)/.exec(run.words.slice(at + name.length));
+  return found ? [Number(found[1]), Number(found[2])] : null;
+}
+
+// --- controls ----------------------------------------------------------------------------------------------------------
+
+const SPEEDS = [0.5, 1, 2, 4, 8, 16, 32, 64];
+const ui = {step: 0, speed: 4, order: "together", a: 0, b: -1, playing: null};
+let panes = [];
+
+const get = id => document.getElementById(id);
+const length = () => Math.max(1, ...panes.map(p => p.playback.steps.length));
+
+function openPanes() {
+  const chosen = [ui.a, ui.b].filter(i => i >= 0 && i < TRACE.runs.length);
+  panes = chosen.map((run, i) => new Pane("ab"[i], new Playback(TRACE.runs[run])));
+  for (const pane of panes) if (ui.order !== "together") pane.playback.setOrder(ui.order);
+  get("panes").replaceChildren(...panes.map(p => p.element));
+  get("panes").classList.toggle("two", panes.length > 1);
+}
+
+function seek(step) {
+  ui.step = Math.max(0, Math.min(step, length() - 1));
+  refresh();
+}
+
+function refresh() {
+  for (const pane of panes) {
+    pane.playback.seek(ui.step);
+    pane.draw();
+  }
+  const scrub = get("scrub");
+  scrub.max = length() - 1;
+  scrub.value = ui.step;
+  get("position").textContent = `step ${ui.step + 1} of ${length()}`;
+  get("play").textContent = ui.playing ? "❚❚ pause" : "▶ play";
+  writeAddress();
+}
+
+function toFault(pane) {
+  const {playback} = pane, step = playback.faultStep();
+  if (step < 0) return;
+  const [block] = playback.steps[step].moments.find(([b, n]) => b.moments[n].fault);
+  ui.step = step;
+  pane.block = block.number;
+  pane.row = null;
+  refresh();
+}
+
+/** To the next step after, or the last one before, at which the chosen block of the first pane passes a barrier. */
+function toBarrier(direction) {
+  const {steps} = panes[0].playback;
+  for (let s = ui.step + direction; s >= 0 && s < steps.length; s += direction) {
+    const block = steps[s].launch.blocks[Math.min(panes[0].block, steps[s].launch.blocks.length - 1)];
+    if (steps[s].moments.some(([b, n]) => (ui.order === "single" || b === block) && b.moments[n].barrier !== undefined)) return seek(s);
+  }
+  seek(direction < 0 ? 0 : length() - 1);
+}
+
+function play(on = !ui.playing) {
+  clearInterval(ui.playing);
+  ui.playing = null;
+  if (on) {
+    if (ui.step >= length() - 1) ui.step = 0;
+    ui.playing = setInterval(() => {
+      if (ui.step >= length() - 1) return play(false);
+      seek(ui.step + 1);
+    }, 1000 / ui.speed);
+  }
+  refresh();
+}
+
+function setSpeed(speed) {
+  ui.speed = speed;
+  get("speed").value = speed;
+  if (ui.playing) play(true); else writeAddress();
+}
+
+function setOrder(order) {
+  const share = ui.step / Math.max(1, length() - 1);
+  ui.order = get("order").value = order;
+  for (const pane of panes) pane.playback.setOrder(order);
+  seek(Math.round(share * (length() - 1)));
+}
+
+function setTheme(theme) {
+  document.documentElement.dataset.theme = theme;
+  if (panes.length) refresh();
+}
+
+/** The address names the moment: a, b runs; s step; x, y blocks; r, q rows; order, speed and theme where not as usual. */
+function writeAddress() {
+  const words = new URLSearchParams();
+  words.set("a", ui.a);
+  if (ui.b >= 0) words.set("b", ui.b);
+  words.set("s", ui.step);
+  panes.forEach((pane, i) => {
+    if (pane.block) words.set("xy"[i], pane.block);
+    if (pane.row !== null) words.set("rq"[i], pane.row);
+  });
+  if (ui.order !== "together") words.set("order", ui.order);
+  if (ui.speed !== 4) words.set("speed", ui.speed);
+  if (ui.theme) words.set("theme", ui.theme);
+  const hash = `#${words}`;
+  if (hash !== location.hash && !(ui.playing && ui.step % 8)) history.replaceState(null, "", hash);
+}
+
+function readAddress() {
+  const words = new URLSearchParams(location.hash.slice(1));
+  const number = (key, otherwise) => {
+    const value = Number.parseInt(words.get(key) ?? "", 10);
+    return Number.isFinite(value) ? value : otherwise;
+  };
+  const runs = TRACE.runs.length;
+  ui.a = Math.max(0, Math.min(number("a", 0), runs - 1));
+  ui.b = Math.min(number("b", words.has("a") || !TRACE.beside ? -1 : TRACE.beside), runs - 1);
+  ui.order = words.get("order") === "single" ? "single" : "together";
+  ui.speed = SPEEDS.includes(Number(words.get("speed"))) ? Number(words.get("speed")) : 4;
+  ui.theme = ["dark", "light"].includes(words.get("theme")) ? words.get("theme") : undefined;
+  document.documentElement.dataset.theme = ui.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+  get("run-a").value = ui.a;
+  get("run-b").value = ui.b;
+  get("order").value = ui.order;
+  get("speed").value = ui.speed;
+  openPanes();
+  panes.forEach((pane, i) => {
+    pane.block = Math.max(0, number("xy"[i], 0));
+    pane.row = number("rq"[i], null);
+  });
+  const faulty = panes.find(p => p.playback.faultStep() >= 0);
+  if (faulty && !words.has("s")) return toFault(faulty);
+  seek(number("s", 0));
+}
+
+function start() {
+  if (TRACE.version !== VERSION) {
+    get("panes").textContent = `This page plays traces of version ${VERSION}, and this one has version ${TRACE.version}.`;
+    return;
+  }
+  const options = TRACE.runs.map((run, i) => `<option value="${i}">${escape(runName(run))}</option>`).join("");
+  get("run-a").innerHTML = options;
+  get("run-b").innerHTML = `<option value="-1">nothing</option>${options}`;
+  get("speed").innerHTML = SPEEDS.map(s => `<option value="${s}">${s} / s</option>`).join("");
+  for (const id of ["run-a", "run-b"])
+    get(id).onchange = event => {
+      ui[id.at(-1)] = Number(event.target.value);
+      openPanes();
+      seek(ui.step);
+    };
+  get("first").onclick = () => seek(0);
+  get("back").onclick = () => seek(ui.step - 1);
+  get("on").onclick = () => seek(ui.step + 1);
+  get("last").onclick = () => seek(length() - 1);
+  get("play").onclick = () => play();
+  get("speed").onchange = event => setSpeed(Number(event.target.value));
+  get("order").onchange = event => setOrder(event.target.value);
+  get("scrub").oninput = event => seek(Number(event.target.value));
+  get("theme").onclick = () => { ui.theme = dark() ? "light" : "dark"; setTheme(ui.theme); };
+  get("help-button").onclick = () => {
+    get("help").hidden = !get("help").hidden;
+    get("help-button").setAttribute("aria-expanded", String(!get("help").hidden));
+  };
+  const keys = {
+    " ": () => play(), ArrowLeft: e => e.shiftKey ? toBarrier(-1) : seek(ui.step - 1),
+    ArrowRight: e => e.shiftKey ? toBarrier(1) : seek(ui.step + 1), Home: () => seek(0), End: () => seek(length() - 1),
+    ArrowUp: () => panes.forEach(p => p.moveRow(-1)), ArrowDown: () => panes.forEach(p => p.moveRow(1)),
+    "[": () => panes.forEach(p => p.chooseBlock(p.block - 1)), "]": () => panes.forEach(p => p.chooseBlock(p.block + 1)),
+    "-": () => setSpeed(SPEEDS[Math.max(0, SPEEDS.indexOf(ui.speed) - 1)]),
+    "+": () => setSpeed(SPEEDS[Math.min(SPEEDS.length - 1, SPEEDS.indexOf(ui.speed) + 1)]),
+    o: () => setOrder(ui.order === "together" ? "single" : "together"), d: () => get("theme").click(),
+    e: () => panes.forEach(toFault), "?": () => get("help-button").click(),
+  };
+  addEventListener("keydown", event => {
+    if (event.ctrlKey || event.altKey || event.metaKey || event.target.tagName === "SELECT") return;
+    const act = keys[event.key];
+    if (!act) return;
+    event.preventDefault();
+    act(event);
+  });
+  addEventListener("hashchange", readAddress);
+  readAddress();
+}
+
+start();
