@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "common/cli/command.h"
+#include "common/cli/profile.h"
 #include "common/cli/terminal.h"
 #include "common/cli/trace/json.h"
 #include "common/cli/trace/page.h"
@@ -15,6 +16,36 @@
 
 namespace ladder::cli {
 namespace {
+
+/// What to trace: the rungs of one phase, or one of them, on random tensors.
+struct TraceChoice {
+    int phase = 0;
+    std::string kernel = {};  ///< an entry's name; empty: all of the phase
+    ProfileProblem problem{.heads = 1};
+    std::optional<std::int64_t> splits = {};  ///< of phase 5; chosen from the problem if absent
+};
+
+/// The rungs that `choice` names, ready to run. Throws std::invalid_argument where it names none.
+std::vector<Rung> rungs_to_trace(const TraceChoice& choice) {
+    if (choice.splits && choice.phase != 5)
+        throw std::invalid_argument(
+            fmt::format("--splits: phase {} splits nothing; only phase 5 takes it", choice.phase));
+    RungInput input = random_input(choice.problem, torch::kCPU);
+    input.splits = choice.splits;
+    std::vector<Rung> rungs = rungs_of_phase(choice.phase, input);
+    if (choice.kernel.empty()) return rungs;
+    std::string names;
+    for (const Rung& rung : rungs) names += (names.empty() ? "" : ", ") + rung.kernel;
+    std::erase_if(rungs, [&](const Rung& rung) { return rung.kernel != choice.kernel; });
+    if (rungs.empty())
+        throw std::invalid_argument(
+            fmt::format("--kernel: phase {} has no {}; it has {}", choice.phase, choice.kernel, names));
+    return rungs;
+}
+
+const char* dtype_name(torch::ScalarType type) {
+    return type == torch::kFloat32 ? "float32" : type == torch::kFloat16 ? "float16" : "bfloat16";
+}
 
 /// What a page may weigh, all its runs together, before blocks are counted only.
 constexpr std::size_t kPageBudget = std::size_t{1800} << 10;
@@ -111,10 +142,14 @@ int trace(Options& options) {
     for (const auto& [rung, choice] : rungs) {
         {
             const Progress progress(fmt::format("phase {}: {} …", rung.phase, rung.kernel));
-            runs.push_back(
-                trace_rung(rung, *choice, {.blocks = options.blocks, .budget_bytes = kPageBudget / rungs.size()}));
+            runs.push_back(trace_rung(rung, {.blocks = options.blocks, .budget_bytes = kPageBudget / rungs.size()}));
         }
-        const TracedRun& run = runs.back();
+        TracedRun& run = runs.back();
+        run.title = phase_title(run.phase);
+        run.dtype = dtype_name(choice->problem.dtype);
+        run.causal = run.phase == 4 ? choice->problem.causal.value_or(true)
+                                    : run.phase == 5 && choice->problem.causal.value_or(false);
+        run.splits = choice->splits;
         fmt::print("{:<22} {:<44} {}\n", run.kernel, blocks_text(run),
                    run.right() ? styled(Style::good, "right")
                                : styled(run.refused() ? Style::note : Style::bad, run.verdict()));

@@ -53,16 +53,18 @@ for (const run of TRACE.runs)
         moment.access = (moment.access ?? []).map(readAccess);
         moment.show ??= [];
       }
-      // Which head a block works on: the leading indices of the four-dimensional tensors that it touches.
-      const heads = new Set();
-      for (const moment of block.moments)
-        for (const a of moment.access)
-          if (a.memory === GLOBAL && a.first.length === 4)
-            heads.add([launch.tensors[a.object].name, a.first[0], a.last[0], a.first[1], a.last[1]].join());
-      block.head = [...heads].sort().join(" ");
+      block.head = headOf(launch, block);
     });
     launch.steps = Math.max(1, ...launch.blocks.map(b => b.moments.length));
   }
+
+/** Which query head a block works on: that of the tensor with most heads, as there may be fewer key heads. */
+function headOf(launch, block) {
+  const accesses = block.moments.flatMap(m => m.access).filter(a => a.memory === GLOBAL && a.first.length === 4);
+  const heads = a => launch.tensors[a.object].extents[1], most = Math.max(...accesses.map(heads));
+  const access = accesses.find(a => heads(a) === most);
+  return access ? [access.first[0], access.last[0], access.first[1], access.last[1]].join() : "";
+}
 
 /** The moments that make each step: [{launch, moments: [[block, moment number], …], ends: launch is over}, …]. */
 function stepsOf(run, order) {
@@ -168,21 +170,20 @@ class Playback {
   }
 
   apply(launch, block, moment) {
-    const sources = [];
+    const source = copySource(launch, moment);
     for (const a of moment.access)
       if (a.memory === GLOBAL) {
         const tensor = launch.tensors[a.object];
         this.addTraffic(tensor.name, a.write ? 0 : a.bytes, a.write ? a.bytes : 0);
         const rows = this.touchedRows(a.object, tensor, leadOf(tensor, a.first)), [first, last] = rowsOf(tensor, a);
         (a.write ? rows.written : rows.read).fill(1, first, last + 1);
-        if (!a.write) sources.push(tensor.name + indexText(tensor.extents, a));
       } else {
         this.sharedTraffic[a.write ? 1 : 0] += a.bytes;
         if (a.object < 0 || !a.write) continue;
         const tiles = this.tilesOf(block), tile = launch.tiles[a.object];
         const content = tiles.get(a.object) ?? {rows: new Uint8Array(tile.rows), text: ""};
         content.rows.fill(1, a.first[0], a.last[0] + 1);
-        content.text = sources.join(", ") || "computed";
+        content.text = source ?? "computed";
         tiles.set(a.object, content);
       }
     for (const shown of moment.show) {
@@ -259,12 +260,22 @@ function rowsOf(tensor, a) {
 }
 function columnsOf(tensor, a) { return tensor.vector ? [0, 0] : [a.first.at(-1), a.last.at(-1)]; }
 
+/** What a moment copies into shared memory, as text: nothing if it does more than copy. */
+function copySource(launch, moment) {
+  const elements = a => a.bytes / (a.memory === GLOBAL ? launch.tensors : launch.tiles)[a.object].element_bytes;
+  const shared = moment.access.filter(a => a.memory === SHARED && a.object >= 0);
+  if (moment.show.length > 0 || shared.length !== 1 || !shared[0].write) return undefined;
+  const from = moment.access.filter(a => a.memory === GLOBAL && !a.write && elements(a) <= elements(shared[0]));
+  return from.map(a => launch.tensors[a.object].name + indexText(launch.tensors[a.object].extents, a)).join(", ") || undefined;
+}
+
 const range = (first, last) => first === last ? `${first}` : `${first}…${last}`;
 
-/** "[0, 1, 32…63, :]": what of an object was touched; a dimension that was touched whole is ":". */
+/** "[1, 32…63, :]": what of an object was touched; ":" is a whole dimension, and only sequences and heads that are alone go
+ *  without saying. */
 function indexText(extents, a) {
   const parts = a.first.map((f, d) => f === 0 && a.last[d] === extents[d] - 1 && extents[d] > 1 ? ":" : range(f, a.last[d]));
-  return `[${parts.join(", ")}]`;
+  return `[${parts.filter((_, d) => d >= parts.length - 2 || extents[d] > 1).join(", ")}]`;
 }
 
 // --- words -------------------------------------------------------------------------------------------------------------
@@ -280,6 +291,7 @@ function numberText(x) {
   if (x === Infinity) return "∞";
   if (x === -Infinity) return "−∞";
   if (Number.isNaN(x)) return "NaN";
+  if (x === 0) return "0";
   const size = Math.abs(x);
   return (size !== 0 && (size < 1e-3 || size >= 1e5) ? x.toExponential(2) : x.toPrecision(4)).replace("-", "−");
 }
@@ -319,7 +331,7 @@ function runName(run) {
 
 function problemText(run) {
   const shapes = Object.entries(run.problem.shapes).map(([name, sizes]) => `${name} [${sizes.join(", ")}]`).join("  ");
-  return `${shapes}  ${run.problem.dtype.toLowerCase()}${run.problem.causal ? ", causal" : ""} · ${run.device.name}`;
+  return `${shapes}  ${run.problem.dtype}${run.problem.causal ? ", causal" : ""} · ${run.device.name}`;
 }
 
 // --- drawing -----------------------------------------------------------------------------------------------------------
@@ -354,6 +366,12 @@ function paint(canvas, rows, columns, colourOf) {
   context.putImageData(image, 0, 0);
 }
 
+/** What comes first in a figure: what is read before what is made of it. */
+function placeOf(name) {
+  const order = ["x", "Q", "K", "V", "S", "P", "O_part", "LSE_part", "O (float32)", "O", "l", "m", "LSE", "y"];
+  return order.includes(name) ? order.indexOf(name) : order.length;
+}
+
 /** Runs of ones: [[first, last], …]. */
 function runsOf(flags) {
   const runs = [];
@@ -381,17 +399,22 @@ class Pane {
       <section class="card"><h3 class="launch"></h3>
         <div class="now"><div class="what"></div><div class="where"></div></div>
         <div class="timeline"></div><div class="blocks"></div></section>
-      <section class="card"><h3>Global memory</h3><div class="scroll global"></div></section>
+      <div class="columns"><div class="column">
+      <section class="card"><h3>Global memory</h3><div class="scroll global"></div>
+        <div class="legend"><span><i class="read"></i>read now</span><span><i class="write"></i>written now</span>
+          <span><i class="touched"></i>read before</span><span><i class="stored"></i>written before</span></div></section>
       <section class="card shared-card"><h3>Shared memory of the block <small></small></h3><div class="scroll shared"></div></section>
+      </div><div class="column">
       <section class="card scores-card"><h3>Scores and state of the rows <small></small></h3>
         <div class="maps">
-          <figure><figcaption>all scores of this head: queries down, keys across</figcaption><canvas class="all"></canvas></figure>
+          <figure><figcaption>all of this head: queries down, keys across</figcaption><div class="whole"><canvas class="all"></canvas><div class="outline"></div></div></figure>
           <figure><figcaption class="tile-caption"></figcaption><div class="pair"><canvas class="tile"></canvas><div class="state"></div></div></figure>
         </div>
         <div class="numbers"></div>
-        <div class="legend"><span><i style="background:linear-gradient(90deg,#3a74d8,#f5f3ee,#c85028)"></i>score, below to above zero</span>
+        <div class="legend"><span><i class="scale"></i>score, below to above zero</span>
           <span><i class="masked"></i>masked: −∞</span><span><i></i>never computed</span><span class="nan-key" hidden><i class="nan"></i>NaN</span></div></section>
-      <section class="card"><h3>Bytes so far <small class="barriers"></small></h3><div class="scroll"><table class="counters"></table></div></section>`;
+      <section class="card"><h3>Bytes so far <small class="barriers"></small></h3><div class="scroll"><table class="counters"></table></div></section>
+      </div></div>`;
     this.element.querySelector(".to-fault").onclick = () => toFault(this);
     const {run} = playback;
     this.part("h2").textContent = runName(run);
@@ -505,7 +528,7 @@ class Pane {
       const sites = [...new Set(now.moment.access.map(a => launch.sites[a.site]))];
       if (now.moment.barrier !== undefined) sites.push(`then __syncthreads() at ${launch.sites[now.moment.barrier]}`);
       else if (now.moment.warp_barrier) sites.push("then __syncwarp()");
-      this.part(".where").textContent = sites.join("   ");
+      this.part(".where").textContent = this.part(".where").title = sites.join("   ");
     } else {
       this.part(".what").innerHTML = `<b>${at}</b> ` + (block.recorded ? "is done" : "was only counted, not recorded");
       this.part(".where").textContent = "";
@@ -566,8 +589,7 @@ class Pane {
   drawGlobal() {
     const launch = this.launch(), block = this.blockShown(), {playback} = this;
     const lead = this.leads(block), tensors = launch.tensors.map((t, object) => ({t, object, ...matrixOf(t)}));
-    const order = ["x", "Q", "K", "V", "S", "P", "O (float32)", "l", "m", "O_part", "LSE_part", "O", "LSE", "y"];
-    tensors.sort((a, b) => (order.indexOf(a.t.name) + 1 || 99) - (order.indexOf(b.t.name) + 1 || 99));
+    tensors.sort((a, b) => placeOf(a.t.name) - placeOf(b.t.name));
     const mostRows = Math.max(...tensors.map(t => t.rows)), scale = Math.min(150 / mostRows, 10), gap = 18, top = 34;
     let x = 0, svg = "";
     for (const {t, object, rows, columns} of tensors) {
@@ -587,7 +609,7 @@ class Pane {
           const [r0, r1] = rowsOf(t, a), [c0, c1] = columnsOf(t, a);
           svg += `<rect class="${a.write ? "write" : "read"}${b === block ? "" : " other"}" x="${c0 * rx}" y="${r0 * ry}" ` +
                  `width="${Math.max(1.5, (c1 - c0 + 1) * rx)}" height="${Math.max(1.5, (r1 - r0 + 1) * ry)}"/>`;
-          if (b === block && b.moments[number].fault)
+          if (b === block && b.moments[number].fault && faultyElement(playback.run, t.name, t.extents.length))
             svg += `<rect class="fault" x="${c0 * rx - 2}" y="${r0 * ry - 2}" width="${(c1 - c0 + 1) * rx + 4}" height="${(r1 - r0 + 1) * ry + 4}"/>`;
         }
       svg += "</g>";
@@ -612,7 +634,7 @@ class Pane {
     const launch = this.launch(), block = this.blockShown(), {device} = this.playback.run;
     this.part(".shared-card").hidden = launch.tiles.length === 0;
     if (launch.tiles.length === 0) return;
-    const width = 720, limit = Math.max(device.shared_bytes_optin, launch.shared_bytes), px = bytes => bytes / limit * width;
+    const width = Math.max(300, this.part(".shared").clientWidth - 6), limit = Math.max(device.shared_bytes_optin, launch.shared_bytes), px = bytes => bytes / limit * width;
     this.part(".shared-card small").textContent =
       `${bytesText(launch.shared_bytes)} of ${bytesText(device.shared_bytes_optin)} that this device allows`;
     const tiles = [...launch.tiles.entries()].sort((a, b) => a[1].offset - b[1].offset), contents = this.playback.tilesOf(block);
@@ -647,7 +669,7 @@ class Pane {
           `height="${Math.max(2, (a.last[0] - a.first[0] + 1) / t.rows * h)}"`;
         svg += `<rect class="${a.write ? "write" : "read"}" ${box}/>`;
       }
-      const fault = now?.moment.fault ? faultyElement(this.playback.run, t.name) : null;
+      const fault = now?.moment.fault ? faultyElement(this.playback.run, t.name, 2) : null;
       if (fault) svg += `<circle class="fault" cx="${(fault[1] + .5) / t.columns * w}" cy="${(fault[0] + .5) / t.rows * h}" r="7"/>`;
       svg += "</g>";
       x += boxWidth + 18;
@@ -658,22 +680,24 @@ class Pane {
 
   drawScores() {
     const {playback} = this, {rows, columns, reach} = playback.extents, block = this.blockShown();
-    const states = playback.states.get(block), hasScores = rows > 0 && playback.scores.size > 0;
+    const states = playback.states.get(block), hasScores = rows > 0 && columns > 0;
     const relevant = this.launch().blocks.some(b => b.moments.some(m => m.show.length > 0));
     this.part(".scores-card").hidden = !relevant;
     if (!relevant) return;
     const chosen = this.rowShown();
     const {values, known} = playback.scoresOf(block.head);
     const all = this.part(".all"), tile = this.part(".tile");
-    all.parentElement.hidden = !hasScores;
+    const outline = this.part(".outline");
+    all.closest("figure").hidden = !hasScores;
+    outline.hidden = true;
     if (hasScores) {
       paint(all, rows, columns, (row, column) => {
         const i = row * columns + column;
         return !known[i] ? blankColour() : values[i] === MASKED ? maskColour(row, column) : scoreColour(values[i], reach);
       });
-      const wide = Math.min(256, this.part(".maps").clientWidth || 256);
+      const wide = Math.min(240, this.part(".maps").clientWidth || 240);
       all.style.width = `${wide}px`;
-      all.style.height = `${Math.max(14, Math.min(256, rows < 8 ? 14 * rows : wide * rows / columns))}px`;
+      all.style.height = `${Math.max(14, Math.min(240, rows < 8 ? 14 * rows : wide * rows / columns))}px`;
       this.part(".nan-key").hidden = !values.some((v, i) => known[i] && Number.isNaN(v));
     }
     const shown = playback.lastTile.get(block), stateRows = this.rowsOfBlock();
@@ -690,11 +714,11 @@ class Pane {
         });
         tile.style.width = `${Math.max(tileColumns < 3 ? 14 : 32, Math.min(256, tileColumns * (tileColumns <= 64 ? 4 : 2)))}px`;
         this.tileAt = [r, c];
-        const context = all.getContext("2d");
-        context.strokeStyle = dark() ? "#fff" : "#000";
-        context.lineWidth = Math.max(1, columns / 200);
-        context.strokeRect(c + .5, r + .5, tileColumns - 1, Math.max(0, tileRows - 1));
-        this.part(".tile-caption").textContent = `the block's tile: queries ${range(r, r + tileRows - 1)}, keys ${range(c, c + tileColumns - 1)}`;
+        const percent = (part, whole) => `${(part / whole * 100).toFixed(3)}%`;
+        Object.assign(outline.style, {left: percent(c, columns), top: percent(r, rows), width: percent(tileColumns, columns),
+                                      height: percent(tileRows, rows)});
+        outline.hidden = false;
+        this.part(".tile-caption").textContent = `this block: queries ${range(r, r + tileRows - 1)}, keys ${range(c, c + tileColumns - 1)}`;
         tile.hidden = false;
       } else tile.hidden = true;
     } else { tile.hidden = true; this.part(".tile-caption").textContent = stateRows.length ? "rows of the block" : ""; }
@@ -733,7 +757,6 @@ class Pane {
       svg += `<rect class="picked" x="-1" y="${14 + (chosen - firstRow) * rowHeight - .5}" width="${all - gap + 2}" height="${rowHeight + 1}"/>`;
     svg += `<rect class="rowhit" y="14" width="${all}" height="${height}"/>`;
     box.innerHTML = `<svg width="${all + 3}" height="${height + 16}" viewBox="-2 0 ${all + 3} ${height + 16}" role="img" aria-label="state of the rows">${svg}</svg>`;
-    box.style.marginTop = "-14px";
     box.querySelector(".rowhit").onclick = event => {
       const rect = event.target.getBoundingClientRect();
       this.chooseRow(firstRow + Math.floor((event.clientY - rect.top) / rowHeight));
@@ -748,7 +771,11 @@ class Pane {
   }
 
   drawCounters(playback) {
-    const names = [...new Set(playback.run.launches.flatMap(l => Object.keys(l.counters.tensors)))].sort();
+    const names = [...new Set(playback.run.launches.flatMap(l => Object.keys(l.counters.tensors)))];
+    names.sort((a, b) => placeOf(a) - placeOf(b));
+    const sizes = new Map(playback.run.launches.flatMap(l => l.tensors).map(t =>
+      [t.name, t.element_bytes * t.extents.reduce((product, extent) => product * extent, 1)]));
+    const times = (name, bytes) => sizes.has(name) && bytes ? `${Number((bytes / sizes.get(name)).toPrecision(3))} ×` : "";
     const traffic = names.map(n => [n, ...(playback.traffic.get(n) ?? [0, 0])]);
     const total = playback.run.launches.reduce((sum, l) => sum + l.counters.barriers, 0);
     this.part(".barriers").textContent = `barriers ${playback.barriers} of ${total}`;
@@ -762,19 +789,23 @@ class Pane {
     const most = Math.max(1, ...[...ends.values()].flat()), meter = (bytes, kind) => `<span class="meter ${kind}" style="width:${(bytes / most * 46).toFixed(1)}%"></span>`;
     const row = (name, read, written, kind = "") =>
       `<tr class="${kind}" data-counter="${escape(name)}" data-read="${read}" data-written="${written}"><td>${escape(name)}</td>` +
-      `<td>${read ? bytesText(read) : ""}</td><td>${written ? bytesText(written) : ""}</td>` +
+      `<td>${read ? bytesText(read) : ""}</td><td class="times">${times(name, read)}</td>` +
+      `<td>${written ? bytesText(written) : ""}</td><td class="times">${times(name, written)}</td>` +
       `<td class="meters">${kind ? "" : (read ? meter(read, "r") : "") + (written ? meter(written, "w") : "")}</td></tr>`;
     const sum = traffic.reduce((s, [, r, w]) => [s[0] + r, s[1] + w], [0, 0]);
-    this.part(".counters").innerHTML = `<tr><th>tensor</th><th>read</th><th>written</th><th class="meters"></th></tr>` +
+    this.part(".counters").innerHTML = `<tr><th>tensor</th><th>read</th><th></th><th>written</th><th></th><th class="meters"></th></tr>` +
       traffic.map(t => row(...t)).join("") + row("global memory", ...sum, "sum") + row("shared memory", ...playback.sharedTraffic, "shared");
   }
 }
 
-/** Row and column of the element of `name` that the diagnosis speaks of. */
-function faultyElement(run, name) {
-  const at = (run.words ?? "").indexOf(`${name}(`);
-  const found = at < 0 ? null : /^\((\d+), (\d+)\)/.exec(run.words.slice(at + name.length));
-  return found ? [Number(found[1]), Number(found[2])] : null;
+/** The element of `name`, with `rank` indices, that the diagnosis speaks of: "V_j(12, 24)". */
+function faultyElement(run, name, rank) {
+  for (let at = -1; (at = (run.words ?? "").indexOf(`${name}(`, at + 1)) >= 0;) {
+    if (/\w/.test(run.words[at - 1] ?? "")) continue;
+    const indices = run.words.slice(at + name.length + 1).split(")")[0].split(", ").map(Number);
+    if (indices.length === rank && indices.every(Number.isInteger)) return indices;
+  }
+  return null;
 }
 
 // --- controls ----------------------------------------------------------------------------------------------------------
@@ -876,6 +907,7 @@ function writeAddress() {
   if (ui.order !== "together") words.set("order", ui.order);
   if (ui.speed !== 4) words.set("speed", ui.speed);
   if (ui.theme) words.set("theme", ui.theme);
+  if (ui.embedded) words.set("embed", "");
   const hash = `#${words}`;
   if (hash !== location.hash && !(ui.playing && ui.step % 8)) history.replaceState(null, "", hash);
 }
@@ -893,6 +925,8 @@ function readAddress() {
   ui.speed = SPEEDS.includes(Number(words.get("speed"))) ? Number(words.get("speed")) : 4;
   ui.theme = ["dark", "light"].includes(words.get("theme")) ? words.get("theme") : undefined;
   document.documentElement.dataset.theme = ui.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+  ui.embedded = words.has("embed");
+  document.documentElement.classList.toggle("embedded", ui.embedded);
   get("run-a").value = ui.a;
   get("run-b").value = ui.b;
   get("order").value = ui.order;
@@ -953,6 +987,8 @@ function start() {
     act(event);
   });
   addEventListener("hashchange", readAddress);
+  addEventListener("resize", refresh);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { if (!ui.theme) readAddress(); });
   readAddress();
 }
 

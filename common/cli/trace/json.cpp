@@ -148,15 +148,8 @@ Json json_of(const simt::LaunchTrace& launch, const std::string& instance) {
     return json;
 }
 
-Json json_of(const ProfileProblem& p, const TracedRun& run) {
-    Json json = {{"batch", p.batch},
-                 {"heads", p.heads},
-                 {"kv_heads", p.kv_heads.value_or(p.heads)},
-                 {"keys", p.keys},
-                 {"head_dim", p.head_dim},
-                 {"dtype", torch::toString(p.dtype)},
-                 {"causal", run.phase == 4 ? p.causal.value_or(true) : run.phase == 5 && p.causal.value_or(false)},
-                 {"shapes", Json::object()}};
+Json problem_of(const TracedRun& run) {
+    Json json = {{"dtype", run.dtype}, {"causal", run.causal}, {"shapes", Json::object()}};
     if (run.splits) json["splits"] = *run.splits;
     for (const auto& [name, sizes] : run.shapes) json["shapes"][name] = sizes;
     return json;
@@ -165,9 +158,9 @@ Json json_of(const ProfileProblem& p, const TracedRun& run) {
 Json json_of(const TracedRun& run) {
     const simt::Device device = simt::cpu_device();
     Json json = {{"phase", run.phase},
-                 {"title", phase_title(run.phase)},
+                 {"title", run.title},
                  {"entry", run.kernel},
-                 {"problem", json_of(run.problem, run)},
+                 {"problem", problem_of(run)},
                  {"device",
                   {{"name", device.name},
                    {"shared_bytes", device.shared_bytes_per_block},

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <functional>
-#include <set>
+#include <tuple>
+#include <utility>
 
 #include "common/simt/cpu/traffic.h"
 
@@ -101,28 +102,30 @@ void BlockRecorder::close_interval(std::optional<SourceSite> barrier) {
 
 void BlockRecorder::cut_into_beats(const Stream& stream, bool faulty, std::map<BeatNumber, Beat>& beats) const {
     BeatNumber number{0, 0};
-    std::size_t begin = 0, after_last_watch = 0;
-    std::set<std::tuple<std::uint32_t, std::int64_t, std::int64_t>> seen;
+    std::size_t begin = 0;
+    std::map<std::tuple<std::uint32_t, std::int64_t, std::int64_t>, std::size_t> shown_at;  // in this beat
+    const auto is_watch = [&](const Event& e) { return e.deed != kWarpBarrier && deeds_[e.deed].kind == Kind::watch; };
     const auto end_beat = [&](std::size_t end) -> Beat& {
         Beat& beat = beats[number];
         add(beat, std::span(stream).subspan(begin, end - begin));
         begin = end;
-        seen.clear();
+        std::erase_if(shown_at, [&](const auto& shown) { return shown.second < end; });
         return beat;
     };
     for (std::size_t i = 0; i < stream.size(); ++i) {
         const Event& event = stream[i];
         if (event.deed == kWarpBarrier) {
             end_beat(i).warp_barrier = true;
-            begin = after_last_watch = i + 1;
+            begin = i + 1;
             number = {number.first + 1, 0};
-        } else if (deeds_[event.deed].kind == Kind::watch) {
-            if (!seen.emplace(event.deed, event.a, event.b).second) {
-                end_beat(after_last_watch);
-                ++number.second;
-                seen.emplace(event.deed, event.a, event.b);
-            }
-            after_last_watch = i + 1;
+        } else if (is_watch(event)) {
+            const auto [before, is_new] = shown_at.try_emplace({event.deed, event.a, event.b}, i);
+            if (is_new) continue;
+            std::size_t cut = before->second;
+            while (cut < i && is_watch(stream[cut])) ++cut;  // to the first access that follows the old value
+            end_beat(cut);
+            ++number.second;
+            shown_at[{event.deed, event.a, event.b}] = i;
         }
     }
     if (begin == stream.size() && !faulty) return;
@@ -190,15 +193,17 @@ void BlockRecorder::add_access(TracedAccess& access, const Event& event, const D
 
 void BlockRecorder::add_moments(const Beat& beat) {
     TracedMoment moment;
-    bool has_result = false;
+    bool has_result = false, has_read_shared = false;
     const auto end_moment = [&] {
         moments_.push_back(std::exchange(moment, {}));
-        has_result = false;
+        has_result = has_read_shared = false;
     };
     for (const std::uint32_t number : beat.order) {
         const Deed& deed = deeds_[number];
         const Done& done = beat.done.at(number);
-        if (deed.is_read() && has_result) end_moment();
+        const bool fetches = deed.is_read() && deed.kind == Kind::global;
+        if ((deed.is_read() && has_result) || (fetches && has_read_shared)) end_moment();
+        has_read_shared = has_read_shared || (deed.is_read() && !fetches);
         has_result = has_result || !deed.is_read();
         if (deed.kind == Kind::watch)
             moment.values.push_back(values_of(deed, done.shown));

@@ -28,7 +28,8 @@ inline namespace cpu {
 ///     loops in which no thread waits for another warp.
 ///
 /// Inside a beat, accesses from one line to one tensor or tile become one box. A moment is then a row of reads, and
-/// what follows from them, values shown and writes: the next read from another line begins another.
+/// what follows from them, values shown and writes: the next read from another line begins another. So does a read of
+/// global memory that follows one of shared memory, since what shared memory held has then been used.
 class BlockRecorder {
   public:
     /// `launch` is where tensors and tiles are listed.
