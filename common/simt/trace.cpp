@@ -8,12 +8,12 @@ namespace {
 
 thread_local TraceLog* innermost = nullptr;
 
-// What a file spends: an access is a short list of numbers, a value two bytes before they are written as text.
+// What a file spends: an access is a short list of numbers; a value is four bytes at most, and a third more as text.
 constexpr std::size_t kBytesPerMoment = 16, kBytesPerAccess = 40, kBytesPerMatrix = 60;
 
 std::size_t bytes_of(const TracedMoment& moment) {
     std::size_t bytes = kBytesPerMoment + kBytesPerAccess * moment.accesses.size();
-    for (const TracedValues& v : moment.values) bytes += kBytesPerMatrix + v.values.size() * 8 / 3;
+    for (const TracedValues& v : moment.values) bytes += kBytesPerMatrix + v.values.size() * 16 / 3;
     return bytes;
 }
 
@@ -26,11 +26,14 @@ TraceLog* TraceLog::active() { return innermost; }
 
 bool TraceLog::wants_block(std::uint64_t number) const {
     if (!wanted_.blocks.empty()) return std::ranges::find(wanted_.blocks, number) != wanted_.blocks.end();
-    return used_bytes_ < wanted_.budget_bytes;
+    return used_bytes_ + largest_block_ <= wanted_.budget_bytes;
 }
 
 void TraceLog::end_block(TracedBlock block) {
-    for (const TracedMoment& moment : block.moments) used_bytes_ += bytes_of(moment);
+    std::size_t bytes = 0;
+    for (const TracedMoment& moment : block.moments) bytes += bytes_of(moment);
+    used_bytes_ += bytes;
+    largest_block_ = std::max(largest_block_, bytes);
     launch().blocks.push_back(std::move(block));
 }
 

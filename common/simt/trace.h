@@ -86,7 +86,7 @@ class TraceLog {
         /// allows.
         std::vector<std::uint64_t> blocks = {};
         /// How much to keep, over all launches: accesses and values, each counted as the bytes that they take in a
-        /// file. A block that has begun is recorded to its end.
+        /// file. A block that has begun is recorded to its end; none begins where the largest so far would not fit.
         std::size_t budget_bytes = std::size_t{1} << 20;
     };
 
@@ -109,7 +109,7 @@ class TraceLog {
 
   private:
     Wanted wanted_;
-    std::size_t used_bytes_ = 0;
+    std::size_t used_bytes_ = 0, largest_block_ = 0;
     std::vector<LaunchTrace> launches_;
     TraceLog* outer_;
 };

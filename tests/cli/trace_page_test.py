@@ -1,0 +1,270 @@
+"""The page that `ladder trace` writes, in a headless Chromium: its numbers are the run's own, and its controls work.
+
+  python3 trace_page_test.py PATH/ladder-program PATH/trace_wrong_kernel
+
+Exits with 77, and says what is missing, where Chromium or its driver are not installed.
+"""
+
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "site"))
+import traces
+import webdriver
+
+PROGRAM, WRONG_KERNEL = sys.argv[1:3]
+
+COUNTERS = """
+const rows = panes[arguments[0]].element.querySelectorAll("[data-counter]");
+return Object.fromEntries([...rows].map(r => [r.dataset.counter, [Number(r.dataset.read), Number(r.dataset.written)]]));
+"""
+
+
+class Page(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.browser = webdriver.Browser(1300, 1000)
+        cls.pages = {}
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.close()
+        cls.folder.cleanup()
+
+    def tearDown(self):
+        self.browser.resize(1300, 1000)
+        said = [entry["message"] for entry in self.browser.console()]
+        self.assertEqual(said, [])
+        elsewhere = [url for url, _ in self.browser.requests() if not url.startswith(("file:", "data:", "about:"))]
+        self.assertEqual(elsewhere, [])
+
+    def page(self, *arguments):
+        """Address of the page of such a trace."""
+        if arguments not in self.pages:
+            file = os.path.join(self.folder.name, f"{len(self.pages)}.html")
+            result = traces.run_program(PROGRAM, "trace", *arguments, "-o", file)
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+            self.pages[arguments] = pathlib.Path(file).as_uri()
+        return self.pages[arguments]
+
+    def visit(self, url, moment=""):
+        self.browser.visit("about:blank")  # another fragment alone would not load the page anew
+        self.browser.visit(url + moment)
+
+    def text(self, selector):
+        return self.browser.run("return document.querySelector(arguments[0]).textContent", selector)
+
+    def press(self, key, shift=False):
+        self.browser.run("dispatchEvent(new KeyboardEvent('keydown', {key: arguments[0], shiftKey: arguments[1]}))", key, shift)
+
+    def counters(self, pane=0):
+        return {name: tuple(bytes_) for name, bytes_ in self.browser.run(COUNTERS, pane).items()}
+
+    def test_at_the_end_the_bytes_are_the_runs(self):
+        for phase in range(6):
+            url = self.page(str(phase))
+            counted = traces.profile(PROGRAM, self.folder.name, str(phase), "--heads", "1")
+            self.visit(url)
+            entries = self.browser.run("return TRACE.runs.map(run => run.entry)")
+            self.assertEqual(set(entries), set(counted))
+            for number, entry in enumerate(entries):
+                if not counted[entry]:
+                    self.visit(url, f"#a={number}")
+                    self.assertIn("It did not run", self.text(".diagnosis h3"))
+                    continue
+                for order in ("together", "single"):
+                    self.visit(url, f"#a={number}&s=99999&order={order}")
+                    shown = self.counters()
+                    shown.pop("shared memory")
+                    total = shown.pop("global memory")
+                    self.assertEqual(shown, counted[entry], (entry, order))
+                    self.assertEqual(total, tuple(map(sum, zip(*counted[entry].values()))))
+
+    def test_on_the_way_they_are_those_of_the_moments_so_far(self):
+        trace = traces.trace(PROGRAM, self.folder.name, "3")
+        (launch,) = trace["runs"][0]["launches"]
+        url = self.page("3")
+        for step in (0, 3, 17):
+            self.visit(url, f"#a=0&s={step}")
+            so_far = traces.traffic_of(launch, [m for block in launch["blocks"] for m in block["moments"][:step + 1]])
+            shown = self.counters()
+            for tensor, bytes_ in so_far.items():
+                self.assertEqual(shown[tensor], bytes_, (step, tensor))
+            self.assertEqual(shown["global memory"], tuple(map(sum, zip(*so_far.values()))))
+            barriers = sum("barrier" in m for block in launch["blocks"] for m in block["moments"][:step + 1])
+            self.assertEqual(self.text(".barriers"), f"barriers {barriers} of {launch['counters']['barriers']}")
+
+    def test_back_is_forth(self):
+        url = self.page("4")
+        self.visit(url, "#a=0&s=9")
+        there = self.counters(), self.text(".numbers"), self.text(".what")
+        self.press("End")
+        self.assertNotEqual(self.counters(), there[0])
+        for _ in range(40):
+            self.press("ArrowLeft")
+        self.assertTrue(self.text("#position").startswith("step 1 of"))
+        for _ in range(9):
+            self.press("ArrowRight")
+        self.assertEqual((self.counters(), self.text(".numbers"), self.text(".what")), there)
+
+    def test_a_row_has_the_state_that_the_trace_shows(self):
+        trace = traces.trace(PROGRAM, self.folder.name, "3")
+        (launch,) = trace["runs"][0]["launches"]
+        row, block, step = 140, 2, 16
+        state = {}
+        for moment in launch["blocks"][block]["moments"][:step + 1]:
+            for shown in moment.get("show", []):
+                for r, column, value in traces.cells(shown):
+                    if r == row and shown["name"] != "S":
+                        state[shown["name"]] = value
+        self.visit(self.page("3"), f"#a=0&s={step}&x={block}&r={row}")
+        self.assertIn(f"row {row}", self.text(".numbers"))
+        for name, value in state.items():
+            text = self.text(f"[data-state={name}] b").replace("−", "-")
+            self.assertTrue(traces.close(float(text), value, 1e-3), (name, text, value))
+        self.assertEqual(set(state), {"m", "l", "rescale"})
+
+    def test_masked_and_never_computed_differ(self):
+        self.visit(self.page("4"), "#a=0&s=99999&x=3")
+        score = lambda row, key: self.browser.run("return panes[0].scoreAt(arguments[0], arguments[1])", row, key)
+        self.assertIn("−∞", score(0, 5))
+        self.assertIn("not computed", score(0, 255))
+        self.assertRegex(score(200, 100), r"query 200, key 100: −?\d")
+        pixels = self.browser.run("""
+            const canvas = panes[0].part(".all"), {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+            return arguments[0].map(([row, key]) => data.slice(4 * (row * canvas.width + key), 4 * (row * canvas.width + key) + 3).join());
+            """, [[0, 8], [0, 255], [200, 100]])
+        self.assertEqual(len(set(pixels)), 3)
+
+    def test_the_address_names_the_moment(self):
+        url = self.page("3")
+        self.visit(url, "#a=0&s=12&x=2&r=150")
+        self.assertTrue(self.text("#position").startswith("step 13 of"))
+        self.assertIn("block (2, 0, 0)", self.text(".what"))
+        self.press("ArrowRight")
+        self.press("ArrowDown")
+        self.press("]")
+        self.press("o")
+        self.press("d")
+        words = (self.text(".what"), self.text(".numbers"), self.text("#position"), self.counters())
+        address = self.browser.run("return location.href")
+        self.assertIn("order=single", address)
+        self.assertIn("theme=", address)
+        self.browser.visit("about:blank")
+        self.browser.visit(address)
+        self.assertEqual((self.text(".what"), self.text(".numbers"), self.text("#position"), self.counters()), words)
+
+    def test_keys(self):
+        self.visit(self.page("3"), "#a=0&s=0")
+        self.press("ArrowRight", shift=True)
+        self.assertIn("then __syncthreads()", self.text(".where"))
+        self.press("End")
+        self.assertEqual(*self.text("#position").removeprefix("step ").split(" of "))
+        self.press("Home")
+        self.assertTrue(self.text("#position").startswith("step 1 of"))
+        self.press("?")
+        self.assertFalse(self.browser.run("return document.getElementById('help').hidden"))
+        speed = self.browser.run("return ui.speed")
+        self.press("+")
+        self.assertEqual(self.browser.run("return ui.speed"), 2 * speed)
+
+    def test_it_plays_and_pauses(self):
+        self.visit(self.page("3"), "#a=0&s=0&speed=32")
+        self.press(" ")
+        deadline = time.monotonic() + 20
+        while int(self.text("#position").split()[1]) < 10 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.press(" ")
+        position = self.text("#position")
+        self.assertGreaterEqual(int(position.split()[1]), 10)
+        time.sleep(0.3)
+        self.assertEqual(self.text("#position"), position)
+
+    def test_a_step_is_drawn_in_a_fraction_of_the_time_that_it_is_shown(self):
+        self.visit(self.page("2", "--beside", "3"))
+        times = self.browser.run("""
+            const times = [];
+            for (let s = 0; s < length(); ++s) {
+              const begin = performance.now();
+              seek(s);
+              document.body.offsetHeight;
+              times.push(performance.now() - begin);
+            }
+            return times.sort((a, b) => a - b);""")
+        self.assertLess(times[len(times) // 2], 60, "milliseconds, of two runs side by side")
+
+    def test_two_runs_go_in_step(self):
+        self.visit(self.page("2", "--beside", "3"))
+        self.assertEqual(self.browser.run("return panes.length"), 2)
+        self.press("ArrowRight")
+        self.press("ArrowRight")
+        self.assertEqual(self.browser.run("return panes.map(p => p.playback.at)"), [2, 2])
+        self.press("End")
+        ends = self.browser.run("return panes.map(p => [p.playback.at, p.playback.steps.length - 1])")
+        self.assertTrue(all(at == last for at, last in ends), ends)
+        counted = traces.profile(PROGRAM, self.folder.name, "2", "3", "--heads", "1")
+        for pane, entry in enumerate(("fa1_forward", "fa2_forward")):
+            shown = self.counters(pane)
+            self.assertEqual({t: shown[t] for t in counted[entry]}, counted[entry])
+
+    def test_one_split_beside_eight(self):
+        self.visit(self.page("5", "--keys", "1024", "--splits", "1", "--beside", "5 --splits 8"))
+        steps = self.browser.run("return panes.map(p => p.playback.steps.length)")
+        self.assertGreater(steps[0], 2 * steps[1])
+        self.press("End")
+        self.assertEqual(self.counters(0)["K"], self.counters(1)["K"])
+
+    def test_a_wrong_kernel_opens_at_its_moment(self):
+        file = os.path.join(self.folder.name, "wrong.html")
+        said = subprocess.run([WRONG_KERNEL, file], capture_output=True, text=True, check=True).stdout
+        self.visit(pathlib.Path(file).as_uri())
+        self.assertIn("here the machine objects", self.text(".what"))
+        self.assertEqual(self.text(".diagnosis pre").strip(), said.strip())
+        self.assertIn("K_j(", said)
+        circle = self.browser.run("return document.querySelector('[data-tile=K_j] circle.fault') !== null")
+        self.assertTrue(circle)
+        here = self.text("#position")
+        self.press("Home")
+        self.assertNotEqual(self.text("#position"), here)
+        self.press("e")
+        self.assertEqual(self.text("#position"), here)
+        self.assertIn("computes S", self.text(".what"))
+
+    def test_dark_and_light(self):
+        papers = []
+        for scheme in ("dark", "light"):
+            self.browser.command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+            self.visit(self.page("3"))
+            papers.append(self.browser.run("return getComputedStyle(document.body).backgroundColor"))
+        self.assertEqual(papers, ["rgb(21, 23, 27)", "rgb(251, 250, 247)"])
+        self.press("d")
+        self.assertEqual(self.browser.run("return getComputedStyle(document.body).backgroundColor"), papers[0])
+
+    def test_a_phone_is_wide_enough(self):
+        self.browser.resize(390, 844)
+        for arguments in (("3",), ("2", "--beside", "3"), ("0",)):
+            self.visit(self.page(*arguments), "#a=0&s=20")
+            self.assertLessEqual(self.browser.run("return document.documentElement.scrollWidth"), 390, arguments)
+
+    def test_another_version_is_refused_in_words(self):
+        path = pathlib.Path(self.page("5").removeprefix("file://"))
+        other = path.with_name("other.html")
+        text = path.read_text()
+        self.assertEqual(text.count('"version":1'), 1)
+        other.write_text(text.replace('"version":1', '"version":2'))
+        self.visit(other.as_uri())
+        self.assertIn("version 2", self.text("#panes"))
+
+
+if __name__ == "__main__":
+    if webdriver.missing():
+        print(f"NOT RUN: trace_page: {' and '.join(webdriver.missing())} not found: apt-get install chromium chromium-driver")
+        sys.exit(77)
+    unittest.main(argv=sys.argv[:1])
