@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(kRowThreads) block_softmax_kernel(SoftmaxTenso
     for (std::int64_t j = first; j < N; j += step) {
         const Chunk scores = t.x.template vec<Chunk>(row, j);
         state = merge(state, state_of(scores));
-        for (int e = 0; e < Width; ++e) watch_score(row, j + e, float(scores.element[e]));
+        watch_scores(row, j, scores);
     }
     state = merge_across_block(state, states);
     watch_state(row, state.m, state.l);

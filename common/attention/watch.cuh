@@ -12,6 +12,13 @@ __device__ __forceinline__ void watch_score(std::int64_t query, std::int64_t key
     simt::watch("S", query, key, score);
 }
 
+/// Scores of neighbouring keys, from `first_key` on.
+template <class T, int N>
+__device__ __forceinline__ void watch_scores(std::int64_t query, std::int64_t first_key,
+                                             const simt::Vector<T, N>& scores) {
+    simt::watch("S", query, first_key, scores);
+}
+
 /// The row's maximum so far.
 __device__ __forceinline__ void watch_maximum(std::int64_t query, float m, int part = 0) {
     simt::watch("m", query, part, m);

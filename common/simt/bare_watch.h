@@ -4,10 +4,15 @@
 
 #include <cstdint>
 
+#include "common/simt/vector.h"
+
 namespace simt {
 inline namespace SIMT_NAMESPACE {
 
 __device__ __forceinline__ void watch(const char*, std::int64_t, std::int64_t, float) {}
+
+template <class T, int N>
+__device__ __forceinline__ void watch(const char*, std::int64_t, std::int64_t, const Vector<T, N>&) {}
 
 }  // namespace SIMT_NAMESPACE
 }  // namespace simt

@@ -354,9 +354,13 @@ function maskColour(row, column) {
 }
 const blankColour = () => dark() ? [21, 23, 27] : [255, 255, 255];
 
-function paint(canvas, rows, columns, colourOf) {
+/** A cell for each element, or fewer where a row is longer than any screen is wide. */
+function paint(canvas, rows, allColumns, colourOfElement) {
+  const columns = Math.min(allColumns, 2048), step = allColumns / columns;
+  const colourOf = (row, column) => colourOfElement(row, Math.floor(column * step));
   canvas.width = columns;
   canvas.height = rows;
+  canvas.shape = [rows, allColumns];
   const context = canvas.getContext("2d"), image = context.createImageData(columns, rows);
   for (let row = 0, i = 0; row < rows; ++row)
     for (let column = 0; column < columns; ++column, i += 4) {
@@ -443,9 +447,8 @@ class Pane {
   lookAtCanvas(selector, textAt) {
     const canvas = this.part(selector);
     const cell = event => {
-      const box = canvas.getBoundingClientRect();
-      return [Math.floor((event.clientY - box.top) / box.height * canvas.height),
-              Math.floor((event.clientX - box.left) / box.width * canvas.width)];
+      const box = canvas.getBoundingClientRect(), [rows, columns] = canvas.shape;
+      return [Math.floor((event.clientY - box.top) / box.height * rows), Math.floor((event.clientX - box.left) / box.width * columns)];
     };
     canvas.onmousemove = event => { canvas.title = textAt(...cell(event)); };
     canvas.onclick = event => {

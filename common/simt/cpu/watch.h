@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "common/simt/cpu/block.h"
+#include "common/simt/vector.h"
 
 namespace simt {
 inline namespace cpu {
@@ -12,6 +13,12 @@ inline namespace cpu {
 /// last one counts. `name` must be a literal.
 inline void watch(const char* name, std::int64_t row, std::int64_t column, float value) {
     Block::current().watch(name, row, column, value);
+}
+
+/// The same for neighbours along a row, from `column` on.
+template <class T, int N>
+void watch(const char* name, std::int64_t row, std::int64_t column, const Vector<T, N>& values) {
+    for (int e = 0; e < N; ++e) watch(name, row, column + e, float(values.element[e]));
 }
 
 }  // namespace cpu
