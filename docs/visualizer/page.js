@@ -212,16 +212,18 @@ class Playback {
   scoresOf(head) {
     const {rows, columns} = this.extents;
     if (!this.scores.has(head))
-      this.scores.set(head, {values: new Float32Array(rows * columns), known: new Uint8Array(rows * columns)});
+      this.scores.set(head, {values: new Float32Array(rows * columns), known: new Uint8Array(rows * columns), stride: columns,
+                             reach: this.extents.reach, hasNan: false});
     return this.scores.get(head);
   }
 
   addScores(head, shown) {
-    const {rows, columns} = this.extents, {values, known} = this.scoresOf(head);
+    const {rows, columns} = this.extents, scores = this.scoresOf(head), {values, known} = scores;
     forEachShown(shown, (row, column, value) => {
       if (row < 0 || column < 0 || row >= rows || column >= columns) return;
       values[row * columns + column] = value;
       known[row * columns + column] = 1;
+      if (Number.isNaN(value)) scores.hasNan = true;
     });
   }
 
@@ -338,34 +340,37 @@ function problemText(run) {
 
 const dark = () => document.documentElement.dataset.theme === "dark";
 
-/** Blue below zero, paper at zero, red above. */
-function scoreColour(value, reach) {
-  if (Number.isNaN(value)) return [224, 33, 138];
-  const x = Math.max(-1, Math.min(1, value / reach)), middle = dark() ? [32, 35, 42] : [250, 249, 246];
-  const end = x < 0 ? (dark() ? [92, 158, 255] : [33, 88, 190]) : (dark() ? [255, 138, 92] : [190, 62, 22]);
-  const share = Math.sqrt(Math.abs(x));
-  return middle.map((c, i) => Math.round(c + (end[i] - c) * share));
+/** Colours as the words of an image's pixels: scores from blue below zero through the paper's colour to red above, in 513 steps;
+ *  the two of the hatching that stands for -inf; NaN; and what is not computed. */
+function makePalette() {
+  const word = ([r, g, b]) => (255 << 24 | b << 16 | g << 8 | r) >>> 0;
+  const [below, middle, above] = dark() ? [[92, 158, 255], [32, 35, 42], [255, 138, 92]] : [[33, 88, 190], [250, 249, 246], [190, 62, 22]];
+  const score = Uint32Array.from({length: 513}, (_, i) => {
+    const x = (i - 256) / 256, end = x < 0 ? below : above, share = Math.sqrt(Math.abs(x));
+    return word(middle.map((c, k) => Math.round(c + (end[k] - c) * share)));
+  });
+  const rest = dark() ? {hatch: [92, 98, 110], ground: [38, 42, 50], blank: [21, 23, 27]}
+                      : {hatch: [150, 155, 165], ground: [239, 237, 231], blank: [255, 255, 255]};
+  return {theme: dark(), score, hatch: word(rest.hatch), ground: word(rest.ground), blank: word(rest.blank), nan: word([224, 33, 138])};
 }
+let palette = null;
 
-/** Hatching for what is masked; the pattern lies in the matrix, a few cells wide. */
-function maskColour(row, column) {
-  const line = (row + column) % 4 === 0;
-  return dark() ? (line ? [92, 98, 110] : [38, 42, 50]) : (line ? [150, 155, 165] : [239, 237, 231]);
-}
-const blankColour = () => dark() ? [21, 23, 27] : [255, 255, 255];
-
-/** A cell for each element, or fewer where a row is longer than any screen is wide. */
-function paint(canvas, rows, allColumns, colourOfElement) {
-  const columns = Math.min(allColumns, 2048), step = allColumns / columns;
-  const colourOf = (row, column) => colourOfElement(row, Math.floor(column * step));
-  canvas.width = columns;
+/** Paints rows × columns scores from (firstRow, firstColumn) on: a pixel for each, or fewer where a row is longer than any
+ *  screen is wide. */
+function paint(canvas, {values, known, stride, reach}, firstRow, firstColumn, rows, columns) {
+  if (palette?.theme !== dark()) palette = makePalette();
+  const {score, hatch, ground, blank, nan} = palette, pixels = Math.min(columns, 2048), step = columns / pixels;
+  canvas.width = pixels;
   canvas.height = rows;
-  canvas.shape = [rows, allColumns];
-  const context = canvas.getContext("2d"), image = context.createImageData(columns, rows);
-  for (let row = 0, i = 0; row < rows; ++row)
-    for (let column = 0; column < columns; ++column, i += 4) {
-      const [r, g, b] = colourOf(row, column);
-      image.data[i] = r; image.data[i + 1] = g; image.data[i + 2] = b; image.data[i + 3] = 255;
+  canvas.shape = [rows, columns];
+  const context = canvas.getContext("2d"), image = context.createImageData(pixels, rows), words = new Uint32Array(image.data.buffer);
+  for (let row = 0, at = 0; row < rows; ++row)
+    for (let pixel = 0; pixel < pixels; ++pixel, ++at) {
+      const column = Math.floor(pixel * step), i = (row + firstRow) * stride + column + firstColumn, value = values[i];
+      if (!known[i]) words[at] = blank;
+      else if (value === MASKED) words[at] = (row + column) % 4 === 0 ? hatch : ground;
+      else if (value !== value) words[at] = nan;
+      else words[at] = score[256 + Math.round(256 * Math.max(-1, Math.min(1, value / reach)))];
     }
   context.putImageData(image, 0, 0);
 }
@@ -466,6 +471,15 @@ class Pane {
 
   launch() { return this.playback.launch; }
 
+  /** Room for figures. Asked once for each size of the window, since asking makes the browser lay out the page. */
+  widths() {
+    if (this.measured?.window !== innerWidth) {
+      this.part(".shared-card").hidden = this.part(".scores-card").hidden = false;
+      this.measured = {window: innerWidth, shared: this.part(".shared").clientWidth, maps: this.part(".maps").clientWidth};
+    }
+    return this.measured;
+  }
+
   /** The chosen block; in single order, the one that works now. */
   blockShown() {
     const {playback} = this, working = playback.steps[playback.at]?.moments;
@@ -505,6 +519,7 @@ class Pane {
 
   draw() {
     const {playback} = this;
+    this.widths();
     if (!this.launch()) {
       for (const card of this.element.querySelectorAll(".card:not(.diagnosis)")) card.hidden = true;
       return;
@@ -637,7 +652,7 @@ class Pane {
     const launch = this.launch(), block = this.blockShown(), {device} = this.playback.run;
     this.part(".shared-card").hidden = launch.tiles.length === 0;
     if (launch.tiles.length === 0) return;
-    const width = Math.max(300, this.part(".shared").clientWidth - 6), limit = Math.max(device.shared_bytes_optin, launch.shared_bytes), px = bytes => bytes / limit * width;
+    const width = Math.max(300, this.widths().shared - 6), limit = Math.max(device.shared_bytes_optin, launch.shared_bytes), px = bytes => bytes / limit * width;
     this.part(".shared-card small").textContent =
       `${bytesText(launch.shared_bytes)} of ${bytesText(device.shared_bytes_optin)} that this device allows`;
     const tiles = [...launch.tiles.entries()].sort((a, b) => a[1].offset - b[1].offset), contents = this.playback.tilesOf(block);
@@ -682,26 +697,23 @@ class Pane {
   }
 
   drawScores() {
-    const {playback} = this, {rows, columns, reach} = playback.extents, block = this.blockShown();
+    const {playback} = this, {rows, columns} = playback.extents, block = this.blockShown();
     const states = playback.states.get(block), hasScores = rows > 0 && columns > 0;
     const relevant = this.launch().blocks.some(b => b.moments.some(m => m.show.length > 0));
     this.part(".scores-card").hidden = !relevant;
     if (!relevant) return;
     const chosen = this.rowShown();
-    const {values, known} = playback.scoresOf(block.head);
+    const scores = playback.scoresOf(block.head);
     const all = this.part(".all"), tile = this.part(".tile");
     const outline = this.part(".outline");
     all.closest("figure").hidden = !hasScores;
     outline.hidden = true;
     if (hasScores) {
-      paint(all, rows, columns, (row, column) => {
-        const i = row * columns + column;
-        return !known[i] ? blankColour() : values[i] === MASKED ? maskColour(row, column) : scoreColour(values[i], reach);
-      });
-      const wide = Math.min(240, this.part(".maps").clientWidth || 240);
+      paint(all, scores, 0, 0, rows, columns);
+      const wide = Math.min(240, this.widths().maps);
       all.style.width = `${wide}px`;
       all.style.height = `${Math.max(14, Math.min(240, rows < 8 ? 14 * rows : wide * rows / columns))}px`;
-      this.part(".nan-key").hidden = !values.some((v, i) => known[i] && Number.isNaN(v));
+      this.part(".nan-key").hidden = !scores.hasNan;
     }
     const shown = playback.lastTile.get(block), stateRows = this.rowsOfBlock();
     let firstRow = stateRows[0] ?? 0, tileRows = stateRows.length ? stateRows.at(-1) - firstRow + 1 : 0;
@@ -711,10 +723,7 @@ class Pane {
       tileRows = Math.min(h, rows - r);
       const tileColumns = Math.min(w, columns - c);
       if (tileColumns <= 256 && tileRows > 0 && tileColumns > 0) {
-        paint(tile, tileRows, tileColumns, (row, column) => {
-          const i = (row + r) * columns + column + c;
-          return !known[i] ? blankColour() : values[i] === MASKED ? maskColour(row, column) : scoreColour(values[i], reach);
-        });
+        paint(tile, scores, r, c, tileRows, tileColumns);
         tile.style.width = `${Math.max(tileColumns < 3 ? 14 : 32, Math.min(256, tileColumns * (tileColumns <= 64 ? 4 : 2)))}px`;
         this.tileAt = [r, c];
         const percent = (part, whole) => `${(part / whole * 100).toFixed(3)}%`;
