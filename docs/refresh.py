@@ -65,8 +65,14 @@ def selected(lines, first, last, where):
     raise Problem(f'{where}: no line from line {start + 1} on contains the last text "{last}"')
 
 
+def dedented(lines):
+    """Without the indentation that all share. A line for the preprocessor (#pragma unroll) has none, and does not count."""
+    margin = min((len(line) - len(line.lstrip()) for line in lines if line.strip() and not line.startswith("#")), default=0)
+    return "\n".join(line.rstrip() if line.startswith("#") else line[margin:].rstrip() for line in lines).strip("\n")
+
+
 def fenced(lines, language=""):
-    text = textwrap.dedent("\n".join(line.rstrip() for line in lines)).strip("\n")
+    text = dedented(lines)
     longest = max((len(ticks) for ticks in re.findall(r"`{3,}", text)), default=2)
     ticks = "`" * (longest + 1)
     return f"{ticks}{language}\n{text}\n{ticks}"

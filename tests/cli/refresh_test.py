@@ -163,6 +163,12 @@ class Pieces(Book):
         self.refreshed_page()
         self.assertIn(OUTPUT, self.page.read_text())
 
+    def test_a_pragma_does_not_keep_the_indentation(self):
+        self.write("phase0_x/loop.h", "void f() {\n#pragma unroll\n    for (;;) {\n        g();\n    }\n}\n")
+        self.page.write_text("<!-- code: loop.h | pragma | } -->\n<!-- end -->\n")
+        self.refreshed_page()
+        self.assertIn("```cpp\n#pragma unroll\nfor (;;) {\n    g();\n}\n```", self.page.read_text())
+
     def test_code_with_a_fence_in_it(self):
         self.write("phase0_x/note.h", "/// ```\n/// x\n/// ```\n")
         self.page.write_text("<!-- code: note.h -->\n<!-- end -->\n")
