@@ -6,6 +6,7 @@
 #include "common/attention/global_bytes.h"
 #include "common/attention/online_softmax.cuh"
 #include "common/attention/powers_of_two.cuh"
+#include "common/attention/watch.cuh"
 #include "common/attention/wide_tile.cuh"
 #include "phase4_causal/edge_tile.cuh"
 #include "phase4_causal/key_tiles.cuh"
@@ -111,9 +112,12 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
                 const float p = simt::fast_exp2(fmaf(S_ij[i][j], scale_log2, -m_safe));
                 l_tile += p;
                 P_ij(owner.row(i), owner.lane + 8 * j) = p;
+                watch_score(first_query + owner.row(i), first_key + owner.lane + 8 * j, S_ij[i][j] * scale.magnitude);
             }
             m_i[i] = m_new;
             l_i[i] = rescale * l_i[i] + l_tile;
+            watch_state(first_query + owner.row(i), m_i[i], l_i[i], owner.lane);
+            watch_rescale(first_query + owner.row(i), rescale, owner.lane);
 #pragma unroll
             for (int c = 0; c < D / 8; ++c) O_i[i][c] *= rescale;
         }
@@ -152,6 +156,7 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
     }
 }
 
+/// Shared memory that a block needs.
 std::size_t causal_tiled_shared_bytes(const AttentionArguments& a) {
     std::size_t bytes = 0;
     with_wide_head_dim(a.head_dim(),

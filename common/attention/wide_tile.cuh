@@ -12,13 +12,14 @@ namespace ladder::SIMT_MACHINE {
 /// shared memory sets the pace, not the multipliers.
 template <int D>
 struct WideTiles {
-    static constexpr int B_r = 128, B_c = 64;
+    static constexpr int B_r = 128, B_c = 64;            ///< queries, keys
     static constexpr int threads = D <= 64 ? 128 : 256;  ///< B_r D / threads floats of O_i a thread: at most 64
     static constexpr int resident = D <= 64 ? 2 : 1;     ///< blocks on a multiprocessor that registers must suffice for
 
-    static constexpr int pad = simt::kVectorWidth<float>;
-    static constexpr int row_pitch = D + pad;      ///< of Q_i and K_j, of which lanes read different rows
-    static constexpr int score_pitch = B_c + pad;  ///< of P_ij, likewise
+    static constexpr int pad = simt::kVectorWidth<float>;  ///< 16 bytes, which move each row four banks on
+    static constexpr int row_pitch = D + pad;              ///< of Q_i and K_j, of which lanes read different rows
+    static constexpr int score_pitch = B_c + pad;          ///< of P_ij, likewise
+    /// Of a block.
     static constexpr std::size_t shared_bytes =
         simt::shared_bytes<float>(B_r, row_pitch) + simt::shared_bytes<float>(B_c, row_pitch) +
         simt::shared_bytes<float>(B_c, D) + simt::shared_bytes<float>(B_r, score_pitch);
@@ -46,18 +47,20 @@ void with_wide_head_dim(std::int64_t head_dim, Use&& use) {
 /// for rows of Q_i and P_ij (pairs of neighbours) and for rows of K_j and V_j (lanes two apart).
 template <int B_r, int Threads>
 struct PairedRowOwner {
-    static constexpr int row_step = 4;
-    static constexpr int rows_per_warp = B_r / (Threads / 32);
-    static constexpr int rows = rows_per_warp / row_step;  ///< rows per thread
+    static constexpr int row_step = 4;                          ///< from one row of a thread to the next
+    static constexpr int rows_per_warp = B_r / (Threads / 32);  ///< neighbours
+    static constexpr int rows = rows_per_warp / row_step;       ///< rows per thread
     static_assert(rows >= 1 && rows * row_step * (Threads / 32) == B_r, "B_r must fill every warp's lanes");
 
-    int first_row, lane;
+    int first_row;  ///< of this thread
+    int lane;       ///< its place among the eight of its rows
 
     __device__ PairedRowOwner() {
         const int l = int(threadIdx.x) % 32;
         first_row = int(threadIdx.x) / 32 * rows_per_warp + (l >> 1 & 1) + 2 * (l >> 3 & 1);
         lane = (l & 1) + 2 * (l >> 2 & 1) + 4 * (l >> 4);
     }
+    /// The i-th of this thread's rows of the tile.
     __device__ int row(int i) const { return first_row + row_step * i; }
 
     /// Over the eight lanes that share a row. All eight get the result.
@@ -85,8 +88,10 @@ __device__ __forceinline__ void multiply_wide(float (&S)[Owner::rows][B_c / 8], 
 /// largest score is also the largest before the magnitude is multiplied into it; and so that no score, not even -inf,
 /// meets a factor of 0.
 struct SignedScale {
-    float sign, magnitude;
+    float sign;       ///< -1, 0 or 1
+    float magnitude;  ///< above 0
 
+    /// Parts `scale`.
     __device__ explicit SignedScale(float scale)
         : sign(scale > 0.0f   ? 1.0f
                : scale < 0.0f ? -1.0f

@@ -15,38 +15,44 @@ namespace simt {
 
 /// A tensor in global memory, as the host passed it to a kernel.
 struct TracedTensor {
-    std::string name;
-    std::size_t element_bytes = 0;
-    std::vector<std::int64_t> extents = {};
+    std::string name;                        ///< as in messages: "K"
+    std::size_t element_bytes = 0;           ///< of one element
+    std::vector<std::int64_t> extents = {};  ///< outermost first
+    /// The same name, type and shape.
     friend bool operator==(const TracedTensor&, const TracedTensor&) = default;
 };
 
 /// A tile that a kernel carved from shared memory.
 struct TracedTile {
-    std::string name;
+    std::string name;        ///< as in messages: "K_j"
     std::size_t offset = 0;  ///< in bytes, from the start of the block's shared memory
+    /// In elements, and the bytes of one.
     int rows = 0, columns = 0, pitch = 0, element_bytes = 0;
+    /// The same tile in the same place.
     friend bool operator==(const TracedTile&, const TracedTile&) = default;
 };
 
 /// What the threads of a block did to one tensor or tile from one line of the source: the smallest box of indices that
 /// holds all elements they touched, and the bytes they asked for. Of a vector of 16 bytes every element counts.
 struct TracedAccess {
+    /// Which of the two memories.
     enum class Memory : bool { global, shared };
     static constexpr int kNowhere = -1;  ///< shared memory that no tile covers
 
-    Memory memory = Memory::global;
-    int object = kNowhere;  ///< index into LaunchTrace::tensors or tiles
-    bool write = false;
-    SourceSite site = {};
-    int rank = 0;  ///< of the tensor; 2 for a tile
+    Memory memory = Memory::global;  ///< where
+    int object = kNowhere;           ///< index into LaunchTrace::tensors or tiles
+    bool write = false;              ///< or a read
+    SourceSite site = {};            ///< the line
+    int rank = 0;                    ///< of the tensor; 2 for a tile
+    /// The box's corners, both within it.
     std::array<std::int64_t, 4> first{}, last{};
-    std::uint64_t bytes = 0;
+    std::uint64_t bytes = 0;  ///< that the threads asked for
 };
 
 /// Values that a kernel showed by simt::watch() under one name, as a dense matrix; absent where it showed none.
 struct TracedValues {
-    std::string name;
+    std::string name;  ///< that simt::watch() was given
+    /// Where the matrix lies, and how large it is.
     std::int64_t first_row = 0, first_column = 0, rows = 0, columns = 0;
     std::vector<std::optional<float>> values = {};  ///< row by row
 };
@@ -54,33 +60,36 @@ struct TracedValues {
 /// A piece of a block's work that a reader can take in at once: what its threads read, what they made of it, and where
 /// they put it. Threads that the machine runs one after the other do the same moment together.
 struct TracedMoment {
-    std::vector<TracedAccess> accesses = {};
-    std::vector<TracedValues> values = {};
-    std::optional<SourceSite> barrier = {};  ///< the __syncthreads() that ends it, if one does
-    bool warp_barrier = false;               ///< a __syncwarp() ends it
-    bool fault = false;                      ///< where the machine found the kernel wrong
+    std::vector<TracedAccess> accesses = {};  ///< to memory
+    std::vector<TracedValues> values = {};    ///< that the kernel showed
+    std::optional<SourceSite> barrier = {};   ///< the __syncthreads() that ends it, if one does
+    bool warp_barrier = false;                ///< a __syncwarp() ends it
+    bool fault = false;                       ///< where the machine found the kernel wrong
 };
 
+/// What one block did.
 struct TracedBlock {
-    std::array<unsigned, 3> index{};
+    std::array<unsigned, 3> index{};         ///< blockIdx
     Counters counters = {};                  ///< of this block alone
     std::vector<TracedMoment> moments = {};  ///< empty where the block was counted only
 };
 
 /// All that one launch did, block by block in the order of their numbers (x fastest).
 struct LaunchTrace {
-    std::string kernel;
+    std::string kernel;  ///< its name
+    /// Blocks along x, y and z, and threads of a block.
     std::array<unsigned, 3> grid{}, block{};
-    std::size_t shared_bytes_per_block = 0;
-    std::vector<TracedTensor> tensors = {};
-    std::vector<TracedTile> tiles = {};
-    std::vector<TracedBlock> blocks = {};
+    std::size_t shared_bytes_per_block = 0;  ///< that the launch asked for
+    std::vector<TracedTensor> tensors = {};  ///< in the order in which they were first touched
+    std::vector<TracedTile> tiles = {};      ///< likewise
+    std::vector<TracedBlock> blocks = {};    ///< all of the grid
 };
 
 /// While one is alive, launches that this thread makes on the checked CPU machine leave a trace in it. Blocks then run
 /// one after the other. It needs a LaunchLog beside it, since what nobody counts is not seen either.
 class TraceLog {
   public:
+    /// What a log asks for.
     struct Wanted {
         /// Blocks to record, by number; all others are counted only. Empty: from the first on, as many as the budget
         /// allows.
@@ -90,6 +99,7 @@ class TraceLog {
         std::size_t budget_bytes = std::size_t{1} << 20;
     };
 
+    /// Starts to trace; the log that was there before waits.
     explicit TraceLog(Wanted wanted);
     ~TraceLog();
     TraceLog(const TraceLog&) = delete;
