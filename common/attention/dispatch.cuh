@@ -33,6 +33,15 @@ void with_head_dim(std::int64_t head_dim, Use&& use) {
     throw std::invalid_argument("head dimension " + std::to_string(head_dim) + "; 1 to 256 are accepted");
 }
 
+/// The same for kernels of wide tiles (wide_tile.cuh), which are compiled for 32, 64 and 128 only: with more, O_i would
+/// not fit the registers.
+template <class Use>
+void with_wide_head_dim(std::int64_t head_dim, Use&& use) {
+    if (head_dim <= 32) return use(std::integral_constant<int, 32>());
+    if (head_dim <= 64) return use(std::integral_constant<int, 64>());
+    use(std::integral_constant<int, 128>());
+}
+
 /// How many pieces of b make up a: the quotient, rounded up. a >= 0, b > 0.
 inline unsigned ceil_div(std::int64_t a, std::int64_t b) { return unsigned((a + b - 1) / b); }
 

@@ -25,15 +25,6 @@ struct WideTiles {
         simt::shared_bytes<float>(B_c, D) + simt::shared_bytes<float>(B_r, score_pitch);
 };
 
-/// Calls `use(std::integral_constant<int, D>())` with the head dimension that kernels of wide tiles are compiled for:
-/// 32, 64 or 128. With more, O_i would not fit the registers.
-template <class Use>
-void with_wide_head_dim(std::int64_t head_dim, Use&& use) {
-    if (head_dim <= 32) return use(std::integral_constant<int, 32>());
-    if (head_dim <= 64) return use(std::integral_constant<int, 64>());
-    use(std::integral_constant<int, 128>());
-}
-
 /// As RowOwner: eight lanes share a row, four rows lie side by side. But neighbouring lanes share a row, and lanes two
 /// apart share a column:
 ///

@@ -1,5 +1,6 @@
 #include "common/reference/wide_cases.h"
 
+#include "common/attention/dispatch.cuh"
 #include "common/attention/machine.h"
 #include "common/attention/wide_tile.cuh"
 #include "common/attention/wide_tiles.h"

@@ -22,6 +22,11 @@ void with_head_dim(std::int64_t head_dim, Use&& use) {
     use(std::integral_constant<int, 32>());
 }
 
+template <class Use>
+void with_wide_head_dim(std::int64_t head_dim, Use&& use) {
+    with_head_dim(head_dim, use);
+}
+
 inline unsigned ceil_div(std::int64_t a, std::int64_t b) { return unsigned((a + b - 1) / b); }
 
 }  // namespace ladder::SIMT_MACHINE

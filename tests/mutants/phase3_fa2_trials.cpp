@@ -3,6 +3,10 @@
 
 namespace ladder::mutants {
 
-std::vector<Trial> trials(torch::ScalarType dtype) { return attention_trials(fa2_forward, dtype); }
+std::vector<Trial> trials(torch::ScalarType dtype) {
+    std::vector<Trial> trials = attention_trials(fa2_plain_forward, dtype);
+    for (Trial& trial : wide_attention_trials(fa2_tiled_forward, dtype)) trials.push_back(std::move(trial));
+    return trials;
+}
 
 }  // namespace ladder::mutants

@@ -1,7 +1,9 @@
 #include "tests/mutants/trials.h"
 
 #include <exception>
+#include <limits>
 
+#include "common/reference/wide_cases.h"
 #include "common/simt/machine_error.h"
 #include "tests/mutants/mutants.h"
 
@@ -36,6 +38,24 @@ Outcome outcome_of(Check&& check) {
     } catch (const simt::LaunchError& error) {
         return {std::string(kLaunch), "refused launch", error.what()};
     }
+}
+
+/// Queries and keys are positive, so that an infinite element decides the sign of every score that it enters.
+::testing::AssertionResult infinities_stay_right(const reference::AttentionEntry& entry) {
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    at::manual_seed(13);
+    const torch::Tensor q = at::rand({1, 1, 12, 16}) + 0.5, k = at::rand({1, 1, 140, 16}) + 0.5;
+    const torch::Tensor v = at::rand({1, 1, 140, 16});
+    q.select(2, 3).fill_(-kInfinity);
+    const torch::Tensor first_tile_of_minus_infinities = k.clone(), infinity_after_huge = k.clone();
+    first_tile_of_minus_infinities.slice(2, 0, 64).fill_(-kInfinity);
+    infinity_after_huge.select(2, 0).fill_(100);  // the weights of the other keys underflow
+    infinity_after_huge.select(2, 70).fill_(kInfinity);
+    for (const torch::Tensor& keys : {k, first_tile_of_minus_infinities, infinity_after_huge}) {
+        const auto verdict = reference::compare_attention(entry(q, keys, v, {}), q, keys, v);
+        if (!verdict.passed) return ::testing::AssertionFailure() << verdict.report;
+    }
+    return ::testing::AssertionSuccess();
 }
 
 }  // namespace
@@ -113,6 +133,25 @@ std::vector<Trial> attention_trials(const reference::AttentionEntry& entry, torc
              .head_dim = 8,
              .family = Family::offset_values,
              .options = {.scale = 1e-3}});
+    return trials;
+}
+
+std::vector<Trial> wide_attention_trials(const reference::AttentionEntry& entry, torch::ScalarType dtype) {
+    if (dtype != torch::kFloat32) return {};
+    const reference::AttentionEntry wide = reference::on_wide_device(entry);
+    std::vector<Trial> trials = attention_trials(wide, dtype, "tiled_");
+    const reference::AttentionCase cases[] = {
+        {.name = "tiled_scale_of_zero", .query_length = 9, .key_length = 70, .head_dim = 8, .options = {.scale = 0.0}},
+        {.name = "tiled_negative_scale",
+         .query_length = 12,
+         .key_length = 70,
+         .head_dim = 32,
+         .family = reference::Family::one_huge_logit,
+         .options = {.scale = -0.7}},
+        {.name = "tiled_two_query_tiles", .query_length = 131, .key_length = 129, .head_dim = 32},
+    };
+    for (const reference::AttentionCase& problem : cases) trials.push_back(attention_trial(wide, problem));
+    trials.push_back(trial("tiled_infinities", [=] { return infinities_stay_right(wide); }));
     return trials;
 }
 
