@@ -6,17 +6,11 @@
 #include "common/attention/wide_tiles.h"
 #include "common/reference/test_device.h"
 #include "common/simt/device.h"
-#include "common/simt/device_profile.h"
 
 namespace ladder::reference {
-namespace {
-
-simt::Device h100() { return simt::device_from(simt::device_profile("h100")); }
-
-}  // namespace
 
 std::vector<AttentionCase> wide_cases(const std::vector<AttentionCase>& cases) {
-    const simt::Device device = test_device().is_cuda() ? device_limits(test_device()) : h100();
+    const simt::Device device = test_device().is_cuda() ? device_limits(test_device()) : wide_device();
     std::vector<AttentionCase> wide;
     for (AttentionCase problem : cases) {
         if (problem.head_dim > kWidestWideHeadDim) continue;
@@ -31,14 +25,6 @@ std::vector<AttentionCase> wide_cases(const std::vector<AttentionCase>& cases) {
         wide.push_back(problem);
     }
     return wide;
-}
-
-AttentionEntry on_wide_device(AttentionEntry entry) {
-    return [entry = std::move(entry)](const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
-                                      const AttentionOptions& options) {
-        const simt::ScopedCpuDevice imitated(h100());
-        return entry(q, k, v, options);
-    };
 }
 
 }  // namespace ladder::reference

@@ -1,7 +1,7 @@
 #include <limits>
 #include <string>
 
-#include "common/reference/wide_cases.h"
+#include "common/reference/wide_device.h"
 #include "phase4_causal/causal.h"
 #include "tests/mutants/trials.h"
 

@@ -3,7 +3,7 @@
 #include <exception>
 #include <limits>
 
-#include "common/reference/wide_cases.h"
+#include "common/reference/wide_device.h"
 #include "common/simt/machine_error.h"
 #include "tests/mutants/mutants.h"
 
