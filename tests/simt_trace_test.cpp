@@ -96,6 +96,15 @@ TEST(Trace, AVectorCoversAllItsElements) {
     EXPECT_EQ(a.bytes, 32u);
 }
 
+TEST(Trace, AVectorOfATileDoesToo) {
+    const LaunchTrace launch = trace_of({.block = 2, .shared_bytes = 256}, [] {
+        SharedArena arena;
+        const auto tile = arena.tile<float, 2, 12, 16>("tile");
+        tile.vec<float4>(threadIdx.x, 8) = make_float4(1, 2, 3, 4);
+    });
+    EXPECT_EQ(box(launch.blocks[0].moments.at(0).accesses.at(0)), (std::vector<std::int64_t>{0, 1, 8, 11}));
+}
+
 TEST(Trace, ACopyThatFollowsACopyIsANewMoment) {
     std::vector<float> k(32), v(32);
     const auto K = view<const float, 1>("K", k, {32});
@@ -202,6 +211,7 @@ TEST(Trace, BlocksThatNobodyChoseAreCountedOnly) {
     ASSERT_EQ(launch.blocks.size(), 3u);
     for (std::size_t b = 0; b < 3; ++b) {
         EXPECT_EQ(launch.blocks[b].index[0], b);
+        EXPECT_EQ(launch.blocks[b].recorded, b == 1);
         EXPECT_EQ(launch.blocks[b].moments.empty(), b != 1);
         EXPECT_EQ(launch.blocks[b].counters.global_bytes_read(), 128u);
     }
@@ -284,6 +294,25 @@ TEST(Trace, ADivergedBarrierIsMarked) {
     });
     ASSERT_TRUE(error);
     EXPECT_NE(faulty_moment(log.launches().front()), nullptr);
+}
+
+TEST(Trace, ARaceBetweenBlocksIsMarkedInTheLaterOne) {
+    std::vector<float> out(8);
+    const auto y = view<float, 1>("y", out, {8});
+    const LaunchLog counted;
+    const TraceLog log({});
+    const auto error = fault_of({.grid = 3, .block = 1}, [=] {
+        y(3 + blockIdx.x) = 1.0f;
+        y(blockIdx.x == 1 ? 7 : blockIdx.x / 2) = 2.0f;  // blocks 0 and 2: elements 0 and 1
+        if (blockIdx.x == 2) y(3) = 3.0f;                // block 0's
+    });
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->report().fault, Fault::global_race);
+    const TracedMoment* moment = faulty_moment(log.launches().front());
+    ASSERT_NE(moment, nullptr);
+    const auto& sites = moment->accesses;
+    EXPECT_NE(std::ranges::find(sites, error->report().first.site, &TracedAccess::site), sites.end());
+    EXPECT_TRUE(log.launches().front().blocks.at(2).moments.back().fault);
 }
 
 TEST(Trace, BlocksBeforeTheWrongOneAreKept) {

@@ -114,8 +114,7 @@ std::string blocks_text(const TracedRun& run) {
     std::size_t all = 0, recorded = 0;
     for (const simt::LaunchTrace& launch : run.launches) {
         all += launch.blocks.size();
-        recorded += std::size_t(std::ranges::count_if(
-            launch.blocks, [](const simt::TracedBlock& block) { return !block.moments.empty(); }));
+        recorded += std::size_t(std::ranges::count(launch.blocks, true, &simt::TracedBlock::recorded));
     }
     if (recorded == all) return fmt::format("{} block{}", all, all == 1 ? "" : "s");
     return fmt::format("{} of {} blocks, the others counted", recorded, all);
@@ -126,9 +125,8 @@ int trace(Options& options) {
         throw std::invalid_argument("trace: a GPU tells nobody what it does; leave --device out, or add --device cpu");
     if (!simt::cpu_machine_checks())
         throw std::invalid_argument(
-            "trace: this program was built with LADDER_CHECKS=OFF, and sees no access; use a build with checks, such "
-            "as "
-            "the one that ./ladder makes");
+            "trace: this program was built with LADDER_CHECKS=OFF, and sees no access; use a build with checks, "
+            "such as the one that ./ladder makes");
     std::vector<TraceChoice> choices = {options.choice};
     for (const std::string& text : options.beside) choices.push_back(choice_beside(options.choice, text));
     std::vector<std::pair<Rung, const TraceChoice*>> rungs;

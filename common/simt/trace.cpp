@@ -37,4 +37,14 @@ void TraceLog::end_block(TracedBlock block) {
     launch().blocks.push_back(std::move(block));
 }
 
+void TraceLog::mark_fault(const std::array<unsigned, 3>& block, SourceSite site) {
+    const auto wrong = std::ranges::find(launch().blocks, block, &TracedBlock::index);
+    if (wrong == launch().blocks.end()) return;
+    const auto has_site = [&](const TracedMoment& moment) {
+        return std::ranges::find(moment.accesses, site, &TracedAccess::site) != moment.accesses.end();
+    };
+    const auto last = std::find_if(wrong->moments.rbegin(), wrong->moments.rend(), has_site);
+    if (last != wrong->moments.rend()) last->fault = true;
+}
+
 }  // namespace simt

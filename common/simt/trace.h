@@ -71,7 +71,8 @@ struct TracedMoment {
 struct TracedBlock {
     std::array<unsigned, 3> index{};         ///< blockIdx
     Counters counters = {};                  ///< of this block alone
-    std::vector<TracedMoment> moments = {};  ///< empty where the block was counted only
+    bool recorded = false;                   ///< else it was only counted
+    std::vector<TracedMoment> moments = {};  ///< in their order
 };
 
 /// All that one launch did, block by block in the order of their numbers (x fastest).
@@ -115,6 +116,8 @@ class TraceLog {
     void begin_launch(LaunchTrace launch) { launches_.push_back(std::move(launch)); }
     bool wants_block(std::uint64_t number) const;
     void end_block(TracedBlock block);
+    /// For a fault that came to light when the block was over: marks the block's last moment with an access at `site`.
+    void mark_fault(const std::array<unsigned, 3>& block, SourceSite site);
     LaunchTrace& launch() { return launches_.back(); }
 
   private:

@@ -140,6 +140,7 @@ Json json_of(const simt::LaunchTrace& launch, const std::string& instance) {
     for (const simt::TracedBlock& b : launch.blocks) {
         sum += b.counters;
         Json block = {{"index", b.index}, {"counters", json_of(b.counters)}};
+        if (b.recorded) block["moments"] = Json::array();
         for (const simt::TracedMoment& moment : b.moments) block["moments"].push_back(json_of(moment, sites));
         json["blocks"].push_back(std::move(block));
     }

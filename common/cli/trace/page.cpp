@@ -20,8 +20,8 @@ std::string trace_page(const Json& trace) {
     std::string data = trace.dump();
     for (std::size_t at = 0; (at = data.find("</", at)) != std::string::npos; at += 3) data.replace(at, 2, "<\\/");
     std::string page = kPageHtml;
-    replace_once(page, "/* style.css */", kPageStyle);
-    replace_once(page, "/* page.js */", kPageScript);
+    replace_once(page, "/* style */", kPageStyle);
+    replace_once(page, "/* script */", kPageScript);
     replace_once(page, "/* trace */", data);
     return page;
 }

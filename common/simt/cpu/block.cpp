@@ -143,8 +143,11 @@ void Block::run(const Launch& launch, uint3 index) {
 
 TracedBlock Block::take_trace() {
     TracedBlock traced{.index = {index_.x, index_.y, index_.z}, .counters = traffic.take()};
-    if (recorder_) traced.moments = recorder_->take();
-    recorder_ = nullptr;
+    if (recorder_) {
+        traced.recorded = true;
+        traced.moments = recorder_->take();
+        recorder_ = nullptr;
+    }
     return traced;
 }
 

@@ -197,6 +197,7 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
     }
     if (std::optional<MachineError::Report> race = global.conflict(failed_block)) {
         race->kernel = name;
+        if (trace) trace->mark_fault(race->block, race->first.site);
         throw MachineError(*std::move(race));
     }
     if (failure) std::rethrow_exception(failure);

@@ -1,0 +1,65 @@
+// What is said in words and numbers.
+
+function bytesText(n) {
+  if (n < 1024) return `${n} B`;
+  if (n < 1024 ** 2) return `${(n / 1024).toFixed(1)} KiB`;
+  return `${(n / 1024 ** 2).toFixed(2)} MiB`;
+}
+
+function numberText(x) {
+  if (x === undefined) return "";
+  if (x === Infinity) return "∞";
+  if (x === -Infinity) return "−∞";
+  if (Number.isNaN(x)) return "NaN";
+  if (x === 0) return "0";
+  const size = Math.abs(x);
+  return (size !== 0 && (size < 1e-3 || size >= 1e5) ? x.toExponential(2) : x.toPrecision(4)).replace("-", "−");
+}
+
+function objectName(launch, a) {
+  if (a.memory === GLOBAL) return launch.tensors[a.object].name;
+  return a.object < 0 ? "shared memory" : launch.tiles[a.object].name;
+}
+function objectExtents(launch, a) {
+  if (a.memory === GLOBAL) return launch.tensors[a.object].extents;
+  return a.object < 0 ? [] : [launch.tiles[a.object].rows, launch.tiles[a.object].columns];
+}
+
+/** "reads K[0, 0, 32…63, :]; writes K_j" */
+function momentText(launch, moment) {
+  const list = write => [...new Set(moment.access.filter(a => a.write === write).map(a =>
+    objectName(launch, a) + (a.memory === GLOBAL ? indexText(objectExtents(launch, a), a) : "")))];
+  const reads = list(false), writes = list(true);
+  const shows = [...new Set(moment.show.map(s => s.name))];
+  const parts = [];
+  if (reads.length) parts.push(`reads ${reads.join(", ")}`);
+  if (shows.length) parts.push(`computes ${shows.join(", ")}`);
+  if (writes.length) parts.push(`writes ${writes.join(", ")}`);
+  return parts.join("; ") || "waits";
+}
+
+function escape(text) {
+  return String(text).replace(/[&<>"]/g, c => ({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\"": "&quot;"})[c]);
+}
+
+function runName(run) {
+  const p = run.problem, more = [];
+  if (p.causal) more.push("causal");
+  if (p.splits) more.push(`${p.splits} split${p.splits > 1 ? "s" : ""}`);
+  return `${run.phase} · ${run.entry}${more.length ? ", " + more.join(", ") : ""}`;
+}
+
+function problemText(run) {
+  const shapes = Object.entries(run.problem.shapes).map(([name, sizes]) => `${name} [${sizes.join(", ")}]`).join("  ");
+  return `${shapes}  ${run.problem.dtype}${run.problem.causal ? ", causal" : ""} · ${run.device.name}`;
+}
+
+/** The element of `name`, with `rank` indices, that the diagnosis speaks of: "V_j(12, 24)". */
+function faultyElement(run, name, rank) {
+  for (let at = -1; (at = (run.words ?? "").indexOf(`${name}(`, at + 1)) >= 0;) {
+    if (/\w/.test(run.words[at - 1] ?? "")) continue;
+    const indices = run.words.slice(at + name.length + 1).split(")")[0].split(", ").map(Number);
+    if (indices.length === rank && indices.every(Number.isInteger)) return indices;
+  }
+  return null;
+}
