@@ -271,6 +271,26 @@ TEST(Trace, ARaceIsMarkedWhereTheFailingThreadWas) {
     EXPECT_EQ(moment->accesses[0].site, error->report().first.site);
 }
 
+TEST(Trace, WhatOtherThreadsDidAfterwardsIsNotMarked) {
+    const LaunchLog counted;
+    const TraceLog log({});
+    const auto error = fault_of({.block = 64, .shared_bytes = 512}, [] {
+        SharedArena arena;
+        const auto a = arena.tile<float, 1, 64>("a"), b = arena.tile<float, 1, 64>("b");
+        a(0, threadIdx.x) = 1.0f;
+        const float x = a(0, threadIdx.x % 32);  // no barrier: the second warp reads what the first one wrote
+        b(0, threadIdx.x) = x;
+        const float y = b(0, threadIdx.x);
+        (void)y;
+    });
+    ASSERT_TRUE(error);
+    const std::vector<TracedMoment>& moments = log.launches().front().blocks.at(0).moments;
+    const TracedMoment* moment = faulty_moment(log.launches().front());
+    ASSERT_NE(moment, nullptr);
+    EXPECT_EQ(moment->accesses.at(0).site, error->report().first.site);
+    EXPECT_NE(moment, &moments.back());
+}
+
 TEST(Trace, AFaultBeforeAnyAccessIsMarkedToo) {
     const LaunchLog counted;
     const TraceLog log({});

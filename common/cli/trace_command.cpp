@@ -110,11 +110,27 @@ void write(const std::string& text, const std::string& file) {
         throw std::runtime_error("-o: \"" + file + "\" cannot be written; name a file in a folder that exists");
 }
 
+std::size_t recorded_blocks(const simt::LaunchTrace& launch) {
+    return std::size_t(std::ranges::count(launch.blocks, true, &simt::TracedBlock::recorded));
+}
+
+/// Throws std::invalid_argument where none of the blocks that were asked for is one of the run's.
+void require_recorded_blocks(const TracedRun& run) {
+    std::size_t most = 0;
+    for (const simt::LaunchTrace& launch : run.launches) {
+        if (recorded_blocks(launch) > 0) return;
+        most = std::max(most, launch.blocks.size());
+    }
+    if (most > 0)
+        throw std::invalid_argument(
+            fmt::format("--block: {} has no such block; its blocks have the numbers 0 to {}", run.kernel, most - 1));
+}
+
 std::string blocks_text(const TracedRun& run) {
     std::size_t all = 0, recorded = 0;
     for (const simt::LaunchTrace& launch : run.launches) {
         all += launch.blocks.size();
-        recorded += std::size_t(std::ranges::count(launch.blocks, true, &simt::TracedBlock::recorded));
+        recorded += recorded_blocks(launch);
     }
     if (recorded == all) return fmt::format("{} block{}", all, all == 1 ? "" : "s");
     return fmt::format("{} of {} blocks, the others counted", recorded, all);
@@ -148,6 +164,7 @@ int trace(Options& options) {
         run.causal = run.phase == 4 ? choice->problem.causal.value_or(true)
                                     : run.phase == 5 && choice->problem.causal.value_or(false);
         run.splits = choice->splits;
+        if (!options.blocks.empty()) require_recorded_blocks(run);
         fmt::print("{:<22} {:<44} {}\n", run.kernel, blocks_text(run),
                    run.right() ? styled(Style::good, "right")
                                : styled(run.refused() ? Style::note : Style::bad, run.verdict()));

@@ -140,8 +140,10 @@ class Page(unittest.TestCase):
         pixels = self.browser.run("""
             const canvas = panes[0].part(".all"), {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
             return arguments[0].map(([row, key]) => data.slice(4 * (row * canvas.width + key), 4 * (row * canvas.width + key) + 3).join());
-            """, [[0, 8], [0, 255], [200, 100]])
-        self.assertEqual(len(set(pixels)), 3)
+            """, [[0, 255], [200, 100], *([0, key] for key in range(8, 16))])
+        self.assertEqual(len(set(pixels[:2])), 2)
+        self.assertEqual(len(set(pixels[2:])), 2, "hatching has two colours")
+        self.assertEqual(len(set(pixels)), 4)
 
     def test_the_address_names_the_moment(self):
         url = self.page("3")

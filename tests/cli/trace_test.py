@@ -193,7 +193,7 @@ def traces_rows(launch, block):
 
 
 class Refusals(unittest.TestCase):
-    def refused(self, *arguments, says, code=None):
+    def refused(self, *arguments, says):
         result = traces.run_program(PROGRAM, "trace", *arguments)
         self.assertNotEqual(result.returncode, 0, arguments)
         for word in says:
@@ -208,6 +208,7 @@ class Refusals(unittest.TestCase):
         self.refused("2", "--beside", "3 --colour", says=["--beside", "--colour"])
         self.refused("3", "--keys", "32", "-o", "/no/such/folder/x.html", says=["/no/such/folder/x.html"])
         self.refused("3", "--device", "cuda", says=["--device"])
+        self.refused("3", "--keys", "32", "--block", "7", says=["--block", "fa2_forward", "0 to 0"])
 
 
 if __name__ == "__main__":
