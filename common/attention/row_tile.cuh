@@ -43,44 +43,57 @@ __device__ __forceinline__ float row_sum(float x) { return sum_over<8>(x); }
 template <class T, int D>
 inline constexpr int kRowVector = simt::kVectorWidth<T> < D / 8 ? simt::kVectorWidth<T> : D / 8;
 
+/// sum[i][j] += Q(row i, :) . K(lane + 8 j, :), over the InTurn columns from `first` on. `Unroll`: as many steps, of 16
+/// bytes of a row each, are written out one after another.
+template <int InTurn, int Unroll, class Owner, class T, int B_r, int B_c, int D, int Pitch>
+__device__ __forceinline__ void add_products(float (&sum)[Owner::rows][B_c / 8], const Owner& owner,
+                                             const simt::SharedTile<T, B_r, D, Pitch>& Q,
+                                             const simt::SharedTile<T, B_c, D, Pitch>& K, int first) {
+    constexpr int width = kRowVector<T, D>;
+    using Vector = simt::Vector<T, width>;
+#pragma unroll Unroll
+    for (int d = first; d < first + InTurn; d += width) {
+        Vector q[Owner::rows];
+#pragma unroll
+        for (int i = 0; i < Owner::rows; ++i) q[i] = Q.template vec<Vector>(owner.row(i), d);
+#pragma unroll
+        for (int j = 0; j < B_c / 8; ++j) {
+            const Vector k = K.template vec<Vector>(owner.lane + 8 * j, d);
+#pragma unroll
+            for (int i = 0; i < Owner::rows; ++i)
+#pragma unroll
+                for (int e = 0; e < width; ++e) sum[i][j] += float(q[i].element[e]) * float(k.element[e]);
+        }
+    }
+}
+
 /// S[i][j] = Q(row i, :) . K(lane + 8 j, :): this thread's part of S_ij = Q_i K_j^T, unscaled.
 ///
 /// Every element of Q that is read from shared memory serves B_c / 8 columns, every element of K serves owner.rows
 /// rows; that reuse, in registers, is what keeps the multipliers busy rather than the shared memory.
 ///
-/// `InTurn`: see kColumnsInTurn. `Unroll`: as many steps, of 16 bytes of a row each, are written out one after another.
+/// `InTurn`: see kColumnsInTurn. `Unroll`: see add_products.
 template <int InTurn = kColumnsInTurn, int Unroll = 4, class Owner, class T, int B_r, int B_c, int D, int Pitch>
 __device__ __forceinline__ void multiply_transposed(float (&S)[Owner::rows][B_c / 8], const Owner& owner,
                                                     const simt::SharedTile<T, B_r, D, Pitch>& Q,
                                                     const simt::SharedTile<T, B_c, D, Pitch>& K) {
-    constexpr int width = kRowVector<T, D>;
-    using Vector = simt::Vector<T, width>;
 #pragma unroll
     for (int i = 0; i < Owner::rows; ++i)
 #pragma unroll
         for (int j = 0; j < B_c / 8; ++j) S[i][j] = 0.0f;
 
-#pragma unroll(D / InTurn <= 2 ? 2 : 1)
-    for (int first = 0; first < D; first += InTurn) {
-        float part[Owner::rows][B_c / 8] = {};
-#pragma unroll Unroll
-        for (int d = first; d < first + InTurn; d += width) {
-            Vector q[Owner::rows];
+    if constexpr (InTurn == D) {
+        add_products<InTurn, Unroll>(S, owner, Q, K, 0);
+    } else {
+#pragma unroll(D / InTurn == 2 ? 2 : 1)
+        for (int first = 0; first < D; first += InTurn) {
+            float part[Owner::rows][B_c / 8] = {};
+            add_products<InTurn, Unroll>(part, owner, Q, K, first);
 #pragma unroll
-            for (int i = 0; i < Owner::rows; ++i) q[i] = Q.template vec<Vector>(owner.row(i), d);
+            for (int i = 0; i < Owner::rows; ++i)
 #pragma unroll
-            for (int j = 0; j < B_c / 8; ++j) {
-                const Vector k = K.template vec<Vector>(owner.lane + 8 * j, d);
-#pragma unroll
-                for (int i = 0; i < Owner::rows; ++i)
-#pragma unroll
-                    for (int e = 0; e < width; ++e) part[i][j] += float(q[i].element[e]) * float(k.element[e]);
-            }
+                for (int j = 0; j < B_c / 8; ++j) S[i][j] += part[i][j];
         }
-#pragma unroll
-        for (int i = 0; i < Owner::rows; ++i)
-#pragma unroll
-            for (int j = 0; j < B_c / 8; ++j) S[i][j] += part[i][j];
     }
 }
 
