@@ -44,6 +44,46 @@ TEST(Leniency, GivesPoisonForWhatNobodyWrote) {
     EXPECT_EQ(number, -1);
 }
 
+TEST(Leniency, ACopyThatNobodyWaitsForIsNotSeen) {
+    Buffer<float> in("in", {1, 32});
+    std::fill(in.storage.begin(), in.storage.end(), 7.0f);
+    const auto view = in.view<2>();
+    float result = 0;
+    const auto kernel = [&] {
+        const auto shared = tile();
+        shared(0, int(threadIdx.x)) = 1.0f;
+        copy_async(shared(0, int(threadIdx.x)), view(0, int(threadIdx.x)));
+        commit_copies();
+        if (threadIdx.x == 0) result = shared(0, 0);
+    };
+    EXPECT_TRUE(fault_of(kOneWarp, kernel));
+    {
+        const ScopedLeniency lenient;
+        EXPECT_FALSE(fault_of(kOneWarp, kernel));
+        EXPECT_EQ(result, 1);
+    }
+    EXPECT_TRUE(fault_of(kOneWarp, kernel));
+}
+
+TEST(Leniency, ACopyWhoseSourceChangesTakesTheOldValue) {
+    Buffer<float> in("in", {1, 32});
+    const auto view = in.view<2>();
+    float result = 0;
+    const auto kernel = [&] {
+        if (threadIdx.x != 0) return;
+        const auto shared = tile();
+        view(0, 0) = 7.0f;
+        copy_async(shared(0, 0), view(0, 0));
+        view(0, 0) = 8.0f;
+        wait_all_copies();
+        result = shared(0, 0);
+    };
+    EXPECT_TRUE(fault_of(kOneWarp, kernel));
+    const ScopedLeniency lenient;
+    EXPECT_FALSE(fault_of(kOneWarp, kernel));
+    EXPECT_EQ(result, 7);
+}
+
 TEST(Leniency, SharedAccessOutOfBoundsTouchesNothing) {
     const ScopedLeniency lenient;
     float outside = 0, inside = 0;

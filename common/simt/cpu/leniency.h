@@ -12,6 +12,7 @@ inline namespace cpu {
 ///                        blocks: on every run with one worker)
 ///   uninitialised read   gives the poison that fills shared memory: NaN, or -1 as an integer; outputs and workspaces
 ///                        are filled with NaN
+///   asynchronous copy    is seen once its thread waits for it: who looks earlier sees what was there before
 ///   partial write        ignored; what nobody wrote stays NaN
 ///   out of bounds        a read gives the same poison, a write goes nowhere
 ///   shuffle              from a lane that does not take part gives the same poison
