@@ -323,8 +323,9 @@ class Pane {
 
   drawScores() {
     const {playback} = this, {rows, columns} = playback.extents, block = this.blockShown();
-    const states = playback.states.get(block), hasScores = rows > 0 && columns > 0;
-    const relevant = this.launch().blocks.some(b => b.moments.some(m => m.show.length > 0));
+    const states = playback.states.get(block), shows = test => this.launch().blocks.some(b => b.moments.some(m => m.show.some(test)));
+    const relevant = shows(() => true);
+    const hasScores = rows > 0 && columns > 0 && (playback.scores.has(block.head) || shows(s => s.name === "S"));
     this.part(".scores-card").hidden = !relevant;
     if (!relevant) return;
     const chosen = this.rowShown();
