@@ -345,6 +345,15 @@ TEST(AgreesOnNonFiniteInput, FailsAnEntryThatMishandlesOnlyTheLastKeys) {
     EXPECT_FALSE(fails(agrees_on_non_finite_input(hides_after_key_100), {"75 keys"}));
 }
 
+TEST(AgreesOnNonFiniteInput, FailsAnEntryThatLosesAnInfinityAfterAHugeScore) {
+    const auto loses = distorted([](const auto& scores) {
+        return (scores.isfinite() & (scores > 300)).any().template item<bool>() ? scores.nan_to_num(0.0, std::nan(""))
+                                                                                : scores;
+    });
+    EXPECT_TRUE(fails(agrees_on_non_finite_input(loses), {"k holds 100 in row 0 and inf in row 139", "lse:"}));
+    EXPECT_FALSE(fails(agrees_on_non_finite_input(loses), {"k holds inf in row 139"}));
+}
+
 TEST(AgreesOnNonFiniteInput, FailsAnEntryThatLetsAMaskedKeyThrough) {
     const AttentionEntry leaks = [](const auto& q, const auto& k, const auto& v, const auto& options) {
         auto result = honest_with_masks(q, k, v, options);

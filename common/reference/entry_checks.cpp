@@ -208,24 +208,31 @@ torch::Tensor shuffled_where_all_see(const torch::Tensor& visible) {
 ::testing::AssertionResult agrees_on_non_finite_input(const AttentionEntry& entry, const EntryTraits& traits) {
     Findings findings;
     for_masks_and_lengths(traits, [&](const AttentionOptions& options, int64_t keys) {
-        const auto look = [&](const std::string& argument, torch::Tensor AttentionInputs::*poisoned, int64_t row,
-                              double poison) {
-            findings.in_case(
-                text(argument, " holds ", poison, " in row ", row, ", ", keys, " keys, ", name_of(options.mask)), [&] {
-                    auto inputs = positive_inputs(keys);
-                    (inputs.*poisoned)[0][1][row][7].fill_(poison);
-                    const auto& [q, k, v] = inputs;
-                    findings.expect(compare_attention(entry(q, k, v, options), q, k, v, options,
-                                                      /*kv_lengths=*/{}, traits.lse));
-                });
+        const auto look = [&](const std::string& holds, const auto& poison_into) {
+            findings.in_case(text(holds, ", ", keys, " keys, ", name_of(options.mask)), [&] {
+                auto inputs = positive_inputs(keys);
+                poison_into(inputs);
+                const auto& [q, k, v] = inputs;
+                findings.expect(compare_attention(entry(q, k, v, options), q, k, v, options,
+                                                  /*kv_lengths=*/{}, traits.lse));
+            });
+        };
+        const auto look_at_one = [&](const std::string& argument, torch::Tensor AttentionInputs::*poisoned, int64_t row,
+                                     double poison) {
+            look(text(argument, " holds ", poison, " in row ", row),
+                 [&](AttentionInputs& inputs) { (inputs.*poisoned)[0][1][row][7].fill_(poison); });
         };
         for (const double poison : {kInfinity, -kInfinity, kNan}) {
-            look("q", &AttentionInputs::q, 3, poison);
+            look_at_one("q", &AttentionInputs::q, 3, poison);
             for (const int64_t row : {int64_t{3}, keys - 1}) {
-                look("k", &AttentionInputs::k, row, poison);
-                look("v", &AttentionInputs::v, row, poison);
+                look_at_one("k", &AttentionInputs::k, row, poison);
+                look_at_one("v", &AttentionInputs::v, row, poison);
             }
         }
+        look(text("k holds 100 in row 0 and inf in row ", keys - 1), [&](AttentionInputs& inputs) {
+            inputs.k[0][1][0].fill_(100);
+            inputs.k[0][1][keys - 1][7].fill_(kInfinity);
+        });
     });
     return findings.verdict();
 }
