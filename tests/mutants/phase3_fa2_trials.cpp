@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "phase3_fa2/fa2.h"
 #include "tests/mutants/trials.h"
 

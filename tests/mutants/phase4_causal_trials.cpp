@@ -1,5 +1,6 @@
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "common/reference/wide_device.h"
 #include "phase4_causal/causal.h"
