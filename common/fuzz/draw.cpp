@@ -83,8 +83,9 @@ bool rounds_to_16_bits(const Entry& entry, const AttentionCase& c) {
 }
 
 bool has_enough_rows(const Entry& entry, const AttentionCase& c) {
-    constexpr std::int64_t kRows = 64;
-    return !rounds_to_16_bits(entry, c) || c.batch * c.query_heads * c.query_length >= kRows;
+    constexpr std::int64_t kRows = 64, kResults = 1024;
+    const std::int64_t rows = c.batch * c.query_heads * c.query_length;
+    return !rounds_to_16_bits(entry, c) || (rows >= kRows && rows * c.head_dim >= kResults);
 }
 
 double scale_of(const AttentionCase& c) { return c.options.scale.value_or(1.0 / std::sqrt(double(c.head_dim))); }

@@ -20,7 +20,8 @@ struct Draw {
 ///     by the scale get no scale near 0 nor below.
 ///   - An infinite or NaN value only where every weight is far from 0: infinity times a weight that is 0 in float32 but
 ///     not in float64, where the oracle lives, has two right answers.
-///   - An entry that rounds its scores to 16 bits gets at least 64 rows. Its error is then of the size of the yardstick
+///   - An entry that rounds its scores to 16 bits gets at least 64 rows and 1024 results. Its error is then of the size
+///   of the yardstick
 ///     that it is held against, plain torch in that dtype; of a few rows, one or the other may happen to come out
 ///     exact. And its scale is a power of two: plain torch rounds before and after it scales, the entry once, and only
 ///     then are these the same roundings. Otherwise it is chance whose largest error is larger, above all where one

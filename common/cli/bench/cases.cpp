@@ -218,7 +218,7 @@ void add_causal(CaseList& list, const Sizes& sizes) {
         problem.mask = Mask::causal_bottom_right;
         return problem;
     };
-    list.add(4, entries, causal(sizes.base_length, sizes.base_dim), {Sweep::ladder});
+    list.add(4, steps, causal(sizes.base_length, sizes.base_dim), {Sweep::ladder});
     for (const auto head_dim : sizes.length_sweep_dims) {
         Problem headline = causal(sizes.causal_length, head_dim);
         headline.batch = sizes.causal_batch;
