@@ -47,8 +47,8 @@ cudaError_t cudaFuncSetAttribute(void (*kernel)(Parameters...), cudaFuncAttribut
     return set_max_dynamic_shared_bytes(reinterpret_cast<KernelKey>(kernel), bytes);
 }
 
-/// Every thread of `config.gridDim` blocks of `config.blockDim` threads runs kernel(arguments…). Returns when all have. See
-/// run_grid() for what it gives back.
+/// Every thread of `config.gridDim` blocks of `config.blockDim` threads runs kernel(arguments…). Returns when all have.
+/// See run_grid() for what it gives back.
 template <class... Parameters, class... Arguments>
 cudaError_t launch_kernel(Checks checks, const cudaLaunchConfig_t& config, void (*kernel)(Parameters...),
                           Arguments&&... arguments) {
