@@ -1,8 +1,8 @@
 """Builds the site: chapters and reference in OUTPUT/html, which a browser opens from the folder, without a network.
 
-  python3 docs/site/build.py [--output build/docs] [--doxygen PROGRAM]
+  python3 docs/site/build.py [--output build/docs] [--doxygen PROGRAM] [--program LADDER]
 
-Needed: doxygen, and MathJax as Debian and Ubuntu install it (libjs-mathjax). Used where they are: graphviz for diagrams, Debian's
+Needed: the ladder program, doxygen, and MathJax as Debian and Ubuntu install it (libjs-mathjax). Used where they are: graphviz for diagrams, Debian's
 doxygen-awesome-css for the looks; without it they are Doxygen's own, with theme.css. Doxygen's warnings are errors, and so
 is a link to nowhere.
 """
@@ -13,6 +13,7 @@ import html
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -47,7 +48,7 @@ class Failed(Exception):
 
 
 def step(number, what):
-    print(f"[{number}/5] {what}", flush=True)
+    print(f"[{number}/6] {what}", flush=True)
 
 
 # --- what Doxygen is given --------------------------------------------------------------------------------------------
@@ -240,7 +241,23 @@ def finish(output, made):
             shutil.copyfile(MATHJAX / part, site / "mathjax" / part)
 
 
-def build(output, doxygen):
+def write_traces(site, program):
+    """The runs that chapters show, as pages of their own."""
+    for page in pages.all_pages():
+        found = markdown_filter.traces((ROOT / page).read_text())
+        if len(found) > 1:
+            raise Failed(f"{page} shows {len(found)} traces; a page has room for one")
+        for arguments in found:
+            if not pathlib.Path(program).exists():
+                raise Failed(f"{page} shows a run, and there is no {program}: ./ladder docs builds it")
+            file = site / markdown_filter.trace_file(page)
+            file.parent.mkdir(exist_ok=True)
+            result = subprocess.run([program, "trace", *shlex.split(arguments), "-o", file], capture_output=True, text=True)
+            if result.returncode != 0:
+                raise Failed(f"{page}: ladder trace {arguments}\n{result.stderr}")
+
+
+def build(output, doxygen, program):
     if not shutil.which(doxygen):
         raise Failed("there is no doxygen (Debian, Ubuntu: sudo apt-get install doxygen graphviz doxygen-awesome-css libjs-mathjax)")
     output.mkdir(parents=True, exist_ok=True)
@@ -254,20 +271,23 @@ def build(output, doxygen):
     run_doxygen(doxygen, output)
     step(3, "links, formulas, pictures")
     finish(output, made)
-    step(4, "checking every link")
+    step(4, "the runs that chapters show")
+    write_traces(output / "html", program)
+    step(5, "checking every link")
     problems = check_links.problems(output / "html")
     if problems:
         raise Failed("links to nowhere:\n" + "\n".join(problems))
-    step(5, "done")
+    step(6, "done")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / "build/docs", help="folder (default: build/docs)")
     parser.add_argument("--doxygen", default="doxygen", metavar="PROGRAM")
+    parser.add_argument("--program", default=ROOT / "build/common/cli/ladder", help="the ladder, for the runs that chapters show")
     arguments = parser.parse_args()
     try:
-        build(arguments.output.resolve(), arguments.doxygen)
+        build(arguments.output.resolve(), arguments.doxygen, arguments.program)
     except Failed as problem:
         sys.exit(f"error: {problem}")
 

@@ -20,6 +20,7 @@ import pages
 ANY = r"(?:(?!\n[ \t]*\n).)"  # a character, but no end of a paragraph
 MATH = r"(?<![\\$\w])\$(?=[^\s$])(?:[^$\\\n]|\\.|\n(?![ \t]*\n))*?(?<=[^\s\\])\$(?![\d$])"
 # What is not prose: nothing in it is a link, a picture or a tag. The earliest wins, as on code hosts.
+TRACE = re.compile(r"<!-- trace: (.+?) -->")
 APART = re.compile(rf"""(?P<comment><!--.*?-->)
     |^(?P<indent>[ \t]*)\$\$(?P<display>(?:[^$]|\\\$)+?)\$\$[ \t]*$
     |\$`(?P<ticked>{ANY}+?)`\$
@@ -44,6 +45,17 @@ def target(url, page, root=pages.ROOT):
     if file in pages.all_pages(root):
         return f"@ref {pages.label(file)}--{anchor}" if anchor else f"@ref {pages.label(file)}"
     return f"repo/{file}" if (root / file).exists() else url
+
+
+def traces(text):
+    """The arguments of `ladder trace` for the runs that a page shows: <!-- trace: 3 --keys 128 -->"""
+    return [found.group(1) for found in TRACE.finditer("\n".join(
+        line for line, is_prose in pages.outside_fences(text.splitlines()) if is_prose))]
+
+
+def trace_file(page):
+    """Where the site keeps the run that a page shows."""
+    return f"traces/{pages.label(page)}.html"
 
 
 def files_named(text, page, root=pages.ROOT):
@@ -90,9 +102,12 @@ def anchors(text):
     return found
 
 
-def for_doxygen(found):
+def for_doxygen(found, page):
     """What becomes of one piece that is not prose."""
     text = found.group(0)
+    if found["comment"] and TRACE.fullmatch(text):
+        return (f'@htmlonly[block]<iframe class="trace" title="A run of this kernel, to be played step by step" loading="lazy" '
+                f'src="{trace_file(page)}#embed"></iframe>@endhtmlonly')
     if found["comment"]:
         return "\n" * text.count("\n")
     if found["display"]:
@@ -115,7 +130,7 @@ def prose(text, page, root):
     kept = []
 
     def keep(found):
-        kept.append(for_doxygen(found))
+        kept.append(for_doxygen(found, page))
         return f"\0{len(kept) - 1}\0"
 
     text = APART.sub(keep, text)

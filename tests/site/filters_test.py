@@ -98,6 +98,11 @@ class Text(Book):
         self.assertEqual(self.filtered("a\n<!-- code: x\n -->\nb"), "a\n\n\nb")
         self.assertEqual(self.filtered("`<!-- x -->`"), "`<!-- x -->`")
 
+    def test_traces(self):
+        text = "a\n\n<!-- trace: 3 --keys 128 -->\n\n```\n<!-- trace: 4 -->\n```"
+        self.assertEqual(markdown_filter.traces(text), ["3 --keys 128"])
+        self.assertIn('src="traces/phase0_x.html#embed"></iframe>@endhtmlonly', self.filtered(text))
+
     def test_headings(self):
         made = self.filtered("# Title\n\n## The `d'` form\n\n### $x$\n\n```\n# no heading\n```")
         for part in ("# Title {#phase0_x}\n\n[TOC]\n", "## The ``d'`` form {#phase0_x--the-d-form}", "### \\f$x\\f$ {#phase0_x--x}", "\n# no heading\n"):
