@@ -83,14 +83,18 @@ TEST(Fa2Tiled, RefusesWhatItCannotTake) {
               "fa2_tiled_forward: the head dimension is 129; accepts up to 128");
 }
 
-/// The kernels that a call of fa2_forward launches on an imitated device.
-std::string kernel_on(const char* profile, int multiprocessors, const torch::Tensor& q) {
+/// What a call of fa2_forward launches on an imitated device.
+simt::LaunchRecord launch_on(const char* profile, int multiprocessors, const torch::Tensor& q) {
     simt::Device device = simt::device_from(simt::device_profile(profile));
     device.multiprocessors = multiprocessors;
     const simt::ScopedCpuDevice imitated(device);
     const simt::LaunchLog log;
     fa2_forward(q, q, q);
-    return log.records()[0].kernel;
+    return log.records()[0];
+}
+
+std::string kernel_on(const char* profile, int multiprocessors, const torch::Tensor& q) {
+    return launch_on(profile, multiprocessors, q).kernel;
 }
 
 TEST(Fa2, TakesTheTiledKernelWhereItPays) {
@@ -102,6 +106,15 @@ TEST(Fa2, TakesTheTiledKernelWhereItPays) {
     EXPECT_EQ(kernel_on("v100", 4, q), "fa2_forward_kernel");     // no asynchronous copies
     EXPECT_EQ(kernel_on("h100", 4, q.to(torch::kFloat16)), "fa2_forward_kernel");
     EXPECT_EQ(kernel_on("h100", 4, torch::randn({1, 2, 129, 130})), "fa2_forward_kernel");
+}
+
+/// The choice counts the blocks that the tiled kernel would have, before there is a launch to ask.
+TEST(Fa2, CountsTheBlocksThatTheTiledKernelLaunches) {
+    if (not_run_on_gpu("it imitates other devices")) return;
+    const torch::Tensor q = torch::randn({1, 2, 257, 32});
+    const int blocks = int(launch_on("h100", 1, q).blocks());
+    EXPECT_EQ(kernel_on("h100", blocks, q), "fa2_tiled_kernel");
+    EXPECT_EQ(kernel_on("h100", blocks + 1, q), "fa2_forward_kernel");
 }
 
 }  // namespace
