@@ -84,6 +84,7 @@ __global__ void __launch_bounds__(kFa2Threads) fa2_forward_kernel(ForwardTensors
 
     copy_tile(Q_i, Q, first_query, t.wide_rows);
 
+    // BEGIN SOLUTION loop: key tiles come past; fetch K_j and V_j, S_ij = Q_i K_j^T
     for (int first_key = 0; first_key < key_length; first_key += B_c) {
         __syncthreads();  // all warps are done with the old K_j and V_j before anyone overwrites them
         copy_tile(K_j, K, first_key, t.wide_rows);
@@ -92,7 +93,9 @@ __global__ void __launch_bounds__(kFa2Threads) fa2_forward_kernel(ForwardTensors
 
         float S_ij[Owner::rows][B_c / 8];
         multiply_transposed(S_ij, owner, Q_i, K_j);
+        // END SOLUTION loop
 
+        // BEGIN SOLUTION online_update: m_i, l_i and O_i under the new maximum; P_ij
 #pragma unroll
         for (int i = 0; i < Owner::rows; ++i) {
             float m_tile = -INFINITY;
@@ -121,10 +124,14 @@ __global__ void __launch_bounds__(kFa2Threads) fa2_forward_kernel(ForwardTensors
 #pragma unroll
             for (int c = 0; c < D / 8; ++c) O_i[i][c] *= rescale;
         }
+        // END SOLUTION online_update
+
+        // BEGIN SOLUTION loop: O_i += P_ij V_j
         __syncwarp();  // the rows of P_ij are complete before their warp reads them; no other warp touches them
         accumulate(O_i, owner, P_ij, V_j);
         // The next step overwrites P_ij only after the __syncthreads() above, which orders it after these reads.
     }
+    // END SOLUTION loop
 
     const auto O = t.O.slice(b, h);
     const auto LSE = t.LSE.slice(b, h);

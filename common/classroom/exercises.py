@@ -1,0 +1,166 @@
+"""The exercises: reads phase*/exercises/exercises.toml and makes starting points and solutions of them. The format: README.md
+beside this file."""
+
+import dataclasses
+import json
+import pathlib
+import re
+import sys
+import tomllib
+
+import marks
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MUTANTS = ROOT / "tests/mutants"
+KNOWN_MISTAKES = pathlib.Path(__file__).resolve().parent / "known_mistakes.json"  # in hand-outs, which have no catalogue
+KINDS = {"build": "build it", "fix": "fix it", "extend": "extend it"}
+HINTS = 3
+
+
+class ExerciseError(Exception):
+    """What is wrong with the exercises' own files."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Budget:
+    """What the kernel may cost, beside being right."""
+    name: str         # in words: "K and V read once for each query tile"
+    expression: str   # see budgets.py
+    points: int = 10
+    hint: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Exercise:
+    phase: str        # folder
+    number: int
+    name: str         # a word for file names: online_update
+    kind: str         # build, fix, extend
+    title: str
+    minutes: int
+    file: str         # the learner's file, as it is included
+    entry: str        # phase*/exercises/<entry>_entry.cpp
+    suite: dict       # what it is judged by
+    task: str         # markdown
+    hints: list
+    points: int = 10  # for each property of the suite
+    solution: list = dataclasses.field(default_factory=list)  # names of marks; build and extend
+    mutant: str = ""  # of this phase's catalogue; fix
+    also: list = dataclasses.field(default_factory=list)      # fix: more changes, [find, replace], so that comments do not tell
+    budgets: list = dataclasses.field(default_factory=list)
+    start: str = ""   # in hand-outs: where the starting point lies ready
+
+    @property
+    def id(self):
+        return f"{self.phase[len('phase'):].split('_')[0]}.{self.number}"
+
+    @property
+    def folder(self):
+        """Of the learner's copy, in the workspace."""
+        return f"{self.id}_{self.name}"
+
+    @property
+    def entry_file(self):
+        return f"{self.phase}/exercises/{self.entry}_entry.cpp"
+
+    def source(self):
+        return (ROOT / self.file).read_text()
+
+    def starting_point(self):
+        if self.start:
+            return (ROOT / self.start).read_text()
+        text = self.source()
+        if self.kind != "fix":
+            return marks.starting_point(text, self.solution)
+        text = mutant_named(f"{self.phase}/{self.mutant}").changed(text)
+        for find, replace in self.also:
+            if text.count(find) != 1:
+                raise ExerciseError(f"{self.id}: also: this occurs {text.count(find)} times, not once: {find}")
+            text = text.replace(find, replace)
+        return marks.solution(text)
+
+    def solved(self):
+        """The right file; None in a hand-out, which has none."""
+        return None if self.start else marks.solution(self.source())
+
+
+def _catalogue():
+    sys.path.insert(0, str(MUTANTS))
+    import catalogue
+    return catalogue
+
+
+def mutant_named(name):
+    """An entry of the catalogue of wrong kernels, by "phase/name"."""
+    phases, _ = _catalogue().read()
+    for phase in phases:
+        for mutant in phase.mutants:
+            if f"{phase.folder}/{mutant.name}" == name:
+                return mutant
+    raise ExerciseError(f"the catalogue of wrong kernels has no {name}")
+
+
+def known_mistake(name):
+    """(title, hint) of a mistake that the judge recognised."""
+    if KNOWN_MISTAKES.exists():
+        return tuple(json.loads(KNOWN_MISTAKES.read_text())[name])
+    mutant = mutant_named(name)
+    return mutant.title, mutant.hint
+
+
+def _read_phase(path):
+    phase = path.parent.parent.name
+    where = f"{phase}/exercises/{path.name}"
+    try:
+        table = tomllib.loads(path.read_text())
+    except tomllib.TOMLDecodeError as error:
+        raise ExerciseError(f"{where}: not TOML: {error}") from error
+    known = {field.name for field in dataclasses.fields(Exercise)} - {"phase", "number", "budgets"} | {"budget"}
+    exercises = []
+    for number, entry in enumerate(table.get("exercise", []), 1):
+        here = f'{where}: exercise {number}: '
+        if unknown := sorted(entry.keys() - known):
+            raise ExerciseError(f"{here}unknown key {', '.join(unknown)}; known: {', '.join(sorted(known))}")
+        try:
+            budgets = [Budget(**budget) for budget in entry.pop("budget", [])]
+            exercise = Exercise(phase=phase, number=number, budgets=budgets, **entry)
+        except TypeError as error:
+            raise ExerciseError(f"{here}{error}") from error
+        problems = []
+        if exercise.kind not in KINDS:
+            problems.append(f'kind is "{exercise.kind}"; accepted: {", ".join(KINDS)}')
+        if not re.fullmatch(r"[a-z]\w*", exercise.name):
+            problems.append(f'name is "{exercise.name}"; small letters, digits and _ make a file name')
+        if len(exercise.hints) != HINTS:
+            problems.append(f"it has {len(exercise.hints)} hints; {HINTS}, each more concrete, are wanted")
+        if not 10 <= exercise.minutes <= 45:
+            problems.append(f"it takes {exercise.minutes} minutes; 10 to 45 are wanted")
+        if not exercise.start and (exercise.kind == "fix") != bool(exercise.mutant):
+            problems.append("a fix takes a mutant, and nothing else does")
+        if not exercise.start and (exercise.kind != "fix") != bool(exercise.solution):
+            problems.append("build and extend take the solution's marks, and fix does not")
+        for file in (exercise.entry_file, exercise.start or exercise.file):
+            if not (ROOT / file).exists():
+                problems.append(f"there is no {file}")
+        if problems:
+            raise ExerciseError("\n".join(here + problem for problem in problems))
+        exercises.append(exercise)
+    return exercises
+
+
+def read():
+    """All exercises, in order."""
+    files = sorted(ROOT.glob("phase*/exercises/exercises.toml"))
+    if not files:
+        raise ExerciseError("there are no exercises: no phase has an exercises/exercises.toml")
+    return [exercise for path in files for exercise in _read_phase(path)]
+
+
+def find(exercises, wanted):
+    """The exercise that "3.1", "online_update" or "3.1_online_update" means."""
+    found = [e for e in exercises if wanted in (e.id, e.name, e.folder)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise ExerciseError(f'"{wanted}" is the name of several: {", ".join(e.id for e in found)}; say the number')
+    raise ExerciseError(f'there is no exercise "{wanted}"; `./ladder learn` lists them: {exercises[0].id} to {exercises[-1].id}')

@@ -1,0 +1,188 @@
+// Problems for kernels that compute attention of whole sequences.
+//
+// The suite: {"problem": "attention", "tiles": [B_r, B_c], "mask": "none" | "causal_bottom_right" | "causal_top_left" |
+// "both",
+//             "window": true, "softcap": true, "slopes": true, "device": PROFILE, "numbers": {name: value},
+//             "properties": […]}
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "common/classroom/judge/examine_attention.h"
+#include "common/classroom/judge/tensors.h"
+#include "common/reference/inputs.h"
+
+namespace ladder::classroom {
+namespace {
+
+using nlohmann::json;
+using reference::AttentionCase, reference::Family;
+
+Mask mask_named(const std::string& name) {
+    if (name == "none") return Mask::none;
+    if (name == "causal_bottom_right") return Mask::causal_bottom_right;
+    if (name == "causal_top_left") return Mask::causal_top_left;
+    throw std::invalid_argument("suite: mask is \"" + name +
+                                "\"; none, causal_bottom_right, causal_top_left and both are known");
+}
+
+std::string words_for(const AttentionCase& problem, const Form& form) {
+    std::string text = fmt::format("B {}, heads {}/{}, Sq {}, Sk {}, D {}", problem.batch, problem.query_heads,
+                                   problem.kv_heads, problem.query_length, problem.key_length, problem.head_dim);
+    if (problem.dtype == torch::kFloat16) text += ", float16";
+    if (problem.family != Family::normal) text += fmt::format(", {}", reference::name_of(problem.family));
+    if (form.mask != Mask::none)
+        text += form.mask == Mask::causal_top_left ? ", causal (top left)" : ", causal (bottom right)";
+    if (form.window) text += fmt::format(", window {}", *form.window);
+    if (form.softcap) text += fmt::format(", softcap {}", *form.softcap);
+    return text;
+}
+
+class Maker {
+  public:
+    Maker(const json& suite, std::uint64_t seed)
+        : suite_(suite), draw_(seed), B_r(suite.at("tiles").at(0)), B_c(suite.at("tiles").at(1)) {}
+
+    std::vector<Trial> all() {
+        one_tile();
+        several_tiles();
+        ragged();
+        heads();
+        extremes();
+        float16();
+        if (suite_.value("window", false)) narrow();
+        return std::move(trials_);
+    }
+
+  private:
+    void one_tile() {
+        add("one_tile",
+            {.query_length = draw_(2, 6), .key_length = draw_(2, std::min<int64_t>(8, B_c)), .head_dim = 32});
+        add("one_tile", {.query_length = 1, .key_length = 1, .head_dim = 32});
+    }
+    void several_tiles() {
+        const int64_t queries = B_r;
+        for (const Family family : {Family::normal, Family::rising_scores, Family::falling_scores})
+            add("several_tiles",
+                {.query_length = queries, .key_length = draw_(3, 4) * B_c, .head_dim = 32, .family = family});
+        add("several_tiles", {.query_length = 2 * B_r, .key_length = 2 * B_c, .head_dim = 64});
+    }
+    void ragged() {
+        add("ragged",
+            {.query_length = B_r + draw_(1, B_r - 1), .key_length = 2 * B_c + draw_(1, B_c - 1), .head_dim = 32});
+        add("ragged", {.query_length = draw_(1, B_r - 1), .key_length = 1 + B_c, .head_dim = draw_(9, 15) * 2 + 1});
+        add("ragged", {.query_length = B_r + 1,
+                       .key_length = draw_(1, B_c - 1),
+                       .head_dim = draw_(17, 31) * 2 + 1,
+                       .family = Family::index_ramp});
+    }
+    void heads() {
+        add("heads", {.batch = 2,
+                      .query_heads = 4,
+                      .kv_heads = 2,
+                      .query_length = draw_(5, 20),
+                      .key_length = B_c + draw_(1, 9),
+                      .head_dim = 32});
+        add("heads", {.batch = draw_(2, 3),
+                      .query_heads = 3,
+                      .kv_heads = 1,
+                      .query_length = draw_(5, 20),
+                      .key_length = draw_(5, 20),
+                      .head_dim = 24});
+    }
+    void extremes() {
+        for (const Family family : {Family::one_huge_logit, Family::scores_near_minus_1000, Family::offset_values})
+            add("extremes",
+                {.query_length = draw_(8, 20), .key_length = 2 * B_c + draw_(1, 5), .head_dim = 32, .family = family});
+    }
+    void float16() {
+        add("float16", {.query_heads = 2,
+                        .kv_heads = 1,
+                        .query_length = draw_(5, B_r + 9),
+                        .key_length = B_c + draw_(1, 30),
+                        .head_dim = 32,
+                        .dtype = torch::kFloat16});
+    }
+    void narrow() {
+        for (const int64_t window : {int64_t{1}, draw_(2, 7)}) {
+            window_ = window;
+            add("narrow", {.query_length = B_r + draw_(1, 9), .key_length = B_r + 3 * B_c, .head_dim = 32});
+        }
+        window_ = {};
+    }
+
+    bool wanted(const std::string& property) const {
+        if (!suite_.contains("properties")) return true;
+        const json& properties = suite_.at("properties");
+        return std::ranges::find(properties, json(property)) != properties.end();
+    }
+
+    void add(const std::string& property, AttentionCase problem) {
+        if (!wanted(property)) return;
+        const std::string mask = suite_.value("mask", "none");
+        if (mask != "both") return add(property, problem, mask_named(mask));
+        add(property, problem, Mask::causal_bottom_right);
+        add(property, problem, Mask::causal_top_left);
+    }
+
+    void add(const std::string& property, AttentionCase problem, Mask mask) {
+        problem.seed = std::uint64_t(draw_(1, 1'000'000'000));
+        const reference::AttentionInputs inputs = reference::make_inputs(problem, torch::kCPU);
+        AttentionQuestion question{
+            .q = inputs.q, .k = inputs.k, .v = inputs.v, .rows_per_tile = B_r, .keys_per_tile = B_c};
+        Form& form = question.form;
+        form.scale = double(float(1.0 / std::sqrt(double(problem.head_dim))));
+        form.mask = mask;
+
+        Trial trial{.property = property};
+        trial.problem = empty_problem(suite_.value("device", "rtx4090"));
+        add_input(trial.problem, "Q", inputs.q);
+        add_input(trial.problem, "K", inputs.k);
+        add_input(trial.problem, "V", inputs.v);
+        trial.sizes = {{"B", problem.batch},
+                       {"Hq", problem.query_heads},
+                       {"Hkv", problem.kv_heads},
+                       {"Sq", problem.query_length},
+                       {"Sk", problem.key_length},
+                       {"D", problem.head_dim},
+                       {"element", inputs.q.element_size()}};
+        if (suite_.value("window", false)) {
+            form.window = window_.value_or(draw_(B_c / 2, 3 * B_c));
+            trial.sizes["W"] = *form.window;
+            add_number(trial.problem, "window", double(*form.window));
+        }
+        if (suite_.value("softcap", false)) {
+            form.softcap = double(draw_(2, 30)) / 4;  // a float holds it exactly
+            add_number(trial.problem, "softcap", *form.softcap);
+        }
+        if (suite_.value("slopes", false)) {
+            form.slopes = at::pow(2.0, -(at::arange(problem.query_heads) + double(draw_(1, 4)))).to(torch::kFloat32);
+            add_input(trial.problem, "slopes", *form.slopes);
+        }
+        add_number(trial.problem, "scale", form.scale);
+        add_number(trial.problem, "mask", double(mask));
+        const json numbers = suite_.value("numbers", json::object());
+        for (const auto& [name, value] : numbers.items()) add_number(trial.problem, name, value.get<double>());
+        add_output(trial.problem, "O", inputs.q.sizes(), problem.dtype);
+        add_output(trial.problem, "LSE", inputs.q.sizes().slice(0, 3), torch::kFloat32);
+
+        trial.name = words_for(problem, form);
+        trial.examine = [question, asked = trial.problem](const Message& reply) {
+            return examine_attention(question, {output_of(asked, reply, 0), output_of(asked, reply, 1)});
+        };
+        trials_.push_back(std::move(trial));
+    }
+
+    const json& suite_;
+    Draw draw_;
+    const int64_t B_r, B_c;
+    std::optional<int64_t> window_;
+    std::vector<Trial> trials_;
+};
+
+}  // namespace
+
+std::vector<Trial> attention_trials(const json& suite, std::uint64_t seed) { return Maker(suite, seed).all(); }
+
+}  // namespace ladder::classroom

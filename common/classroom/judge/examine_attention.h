@@ -1,0 +1,21 @@
+#pragma once
+
+#include <optional>
+
+#include "common/classroom/judge/attend.h"
+#include "common/classroom/judge/trials.h"
+
+namespace ladder::classroom {
+
+/// An attention problem and what is known of the kernel that is to solve it.
+struct AttentionQuestion {
+    torch::Tensor q, k, v;
+    Form form = {};
+    int64_t rows_per_tile = 0;  ///< B_r, for patterns; 0 if there is none
+    int64_t keys_per_tile = 1;  ///< B_c, for lookalikes
+};
+
+/// Holds `result` against attention in float64, by the rule of the reference harness. Nothing if it is right.
+std::optional<Finding> examine_attention(const AttentionQuestion& question, const Attended& result);
+
+}  // namespace ladder::classroom

@@ -1,0 +1,68 @@
+// Problems for softmax over rows. The suite: {"problem": "softmax", "device": PROFILE, "longest": N}
+
+#include <fmt/format.h>
+
+#include "common/classroom/judge/spread.h"
+#include "common/classroom/judge/tensors.h"
+#include "common/classroom/judge/trials.h"
+#include "common/reference/comparison.h"
+#include "common/reference/inputs.h"
+#include "common/reference/oracle.h"
+
+namespace ladder::classroom {
+namespace {
+
+using nlohmann::json;
+using reference::Family;
+
+std::optional<Finding> examine(const torch::Tensor& x, const torch::Tensor& y) {
+    const torch::Tensor expected = reference::softmax_oracle(x);
+    const torch::Tensor fair = at::softmax(x.to(torch::kFloat32), -1).to(x.scalar_type());
+    const reference::Comparison comparison = reference::compare(y, expected, fair, {}, "y");
+    if (comparison.passed) return {};
+    const Spread spread = spread_of("y", y, expected, wrong_elements(y, expected, comparison.bound), 0);
+    return Finding{.summary = comparison.report, .first = spread.first, .pattern = spread.pattern};
+}
+
+}  // namespace
+
+std::vector<Trial> softmax_trials(const json& suite, std::uint64_t seed) {
+    Draw draw(seed);
+    const int64_t longest = suite.value("longest", 1000);
+    std::vector<Trial> trials;
+    const auto add = [&](const std::string& property, int64_t rows, int64_t columns, Family family = Family::normal,
+                         torch::ScalarType dtype = torch::kFloat32) {
+        const torch::Tensor x = reference::make_scores({.query_length = rows,
+                                                        .key_length = columns,
+                                                        .dtype = dtype,
+                                                        .family = family,
+                                                        .seed = std::uint64_t(draw(1, 1'000'000'000))},
+                                                       torch::kCPU);
+        Trial trial{
+            .property = property,
+            .name = fmt::format("{} rows of {}{}{}", rows, columns, dtype == torch::kFloat16 ? ", float16" : "",
+                                family == Family::normal ? "" : fmt::format(", {}", reference::name_of(family))),
+            .sizes = {{"rows", rows}, {"N", columns}, {"element", x.element_size()}}};
+        trial.problem = empty_problem(suite.value("device", "rtx4090"));
+        add_input(trial.problem, "x", x);
+        add_output(trial.problem, "y", x.sizes(), dtype);
+        trial.examine = [x, asked = trial.problem](const Message& reply) {
+            return examine(x, output_of(asked, reply, 0));
+        };
+        trials.push_back(std::move(trial));
+    };
+    add("one_tile", 1, draw(2, 31));
+    add("one_tile", draw(2, 5), 32);
+    add("several_tiles", draw(2, 9), 32 * draw(3, 9));
+    add("several_tiles", 2, std::min<int64_t>(longest, 512 + 4 * draw(1, 99)));
+    add("ragged", draw(2, 9), 32 * draw(1, 5) + draw(1, 31));
+    add("ragged", 3, 1);
+    add("ragged", 2, longest - draw(1, 30));
+    for (const Family family :
+         {Family::scores_near_minus_1000, Family::one_huge_logit, Family::rising_scores, Family::falling_scores})
+        add("extremes", draw(2, 5), draw(40, 200), family);
+    add("float16", draw(2, 5), draw(40, 200), Family::normal, torch::kFloat16);
+    return trials;
+}
+
+}  // namespace ladder::classroom

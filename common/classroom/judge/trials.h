@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/classroom/wire.h"
+
+namespace ladder::classroom {
+
+/// What is wrong with a result, in parts that a report can lay out.
+struct Finding {
+    std::string summary = {};                   ///< "O: 12 of 640 elements wrong; worst …"
+    std::string first = {};                     ///< the first wrong element, got and expected
+    std::string pattern = {};                   ///< what the wrong elements have in common
+    std::optional<std::string> lookalike = {};  ///< the catalogue's entry that gives this very result
+};
+
+/// One problem for a learner's kernel.
+struct Trial {
+    std::string property;       ///< which property of the exercise it belongs to; see kPropertyTitles
+    std::string name = {};      ///< "Sq 40, Sk 96, D 32, rising scores"
+    nlohmann::json sizes = {};  ///< what budgets are computed from: {"Sq": 40, …}
+    Message problem = {};       ///< what the runner is given
+    std::function<std::optional<Finding>(const Message& reply)> examine = {};  ///< nothing if the reply is right
+};
+
+/// Properties in words, by their name in exercises.toml.
+std::string title_of_property(const std::string& property);
+
+/// The trials of a suite. What a suite is made of: common/classroom/README.md. The same seed gives the same trials.
+/// Throws std::invalid_argument for a suite that cannot be understood.
+std::vector<Trial> trials_of(const nlohmann::json& suite, std::uint64_t seed);
+
+/// The makers of trials, one for each kind of problem.
+std::vector<Trial> attention_trials(const nlohmann::json& suite, std::uint64_t seed);
+std::vector<Trial> softmax_trials(const nlohmann::json& suite, std::uint64_t seed);
+std::vector<Trial> decode_trials(const nlohmann::json& suite, std::uint64_t seed);
+std::vector<Trial> merge_trials(const nlohmann::json& suite, std::uint64_t seed);
+std::vector<Trial> split_trials(const nlohmann::json& suite, std::uint64_t seed);
+
+/// Whole numbers from a seed, the same on every platform.
+class Draw {
+  public:
+    explicit Draw(std::uint64_t seed) : engine_(seed) {}
+    /// From `least` to `most`, both included.
+    std::int64_t operator()(std::int64_t least, std::int64_t most) {
+        return least + std::int64_t(engine_() % std::uint64_t(most - least + 1));
+    }
+
+  private:
+    std::mt19937_64 engine_;
+};
+
+}  // namespace ladder::classroom

@@ -1,0 +1,184 @@
+"""./ladder learn: exercises for one person, at their own pace."""
+
+import datetime
+import difflib
+import random
+import subprocess
+import time
+
+import exercises
+import report
+import terminal
+import workbench
+from terminal import paint
+from workspace import Workspace
+
+WATCH_SECONDS = 0.3
+
+
+def listing(known, space):
+    lines, phase = [], None
+    current = space.current(known)
+    for exercise in known:
+        if exercise.phase != phase:
+            phase = exercise.phase
+            lines += ["", paint("bold", f"Phase {exercise.id.split('.')[0]}") + f"   {phase}/README.md"]
+        facts = space.of(exercise)
+        state = (paint("green", "passed ") if facts.get("passed") else
+                 paint("yellow", "started") if facts.get("started") else "       ")
+        here = "  <- you are here" if current is exercise else ""
+        lines.append(f"  {exercise.id}  {state}  {exercises.KINDS[exercise.kind]:9}  {exercise.minutes:2} min  {exercise.title}{here}")
+    done = sum(bool(space.of(e).get("passed")) for e in known)
+    minutes = sum(e.minutes for e in known if not space.of(e).get("passed"))
+    lines += ["", f"{done} of {len(known)} passed" + (f", {minutes} minutes of work left" if minutes else "") +
+              f"   ./ladder learn start {(next((e for e in known if not space.of(e).get('started')), known[0])).id}"]
+    return lines[1:]
+
+
+def task_lines(exercise, file):
+    return [f"{paint('bold', exercise.id + ' ' + exercise.title)}   {exercises.KINDS[exercise.kind]}, {exercise.minutes} minutes", "",
+            *terminal.wrapped(exercise.task), "",
+            f"  file   {workbench.shown_path(file)}",
+            f"  then   ./ladder learn check {exercise.id}      (or: watch {exercise.id}, which checks whenever you save)",
+            f"  help   ./ladder learn hint {exercise.id}       and {exercise.phase}/README.md"]
+
+
+def start(known, space, exercise):
+    space.file(exercise).exists() or space.start(exercise)
+    space.remember(exercise)
+    return task_lines(exercise, space.file(exercise)), 0
+
+
+def saved_at(file):
+    return datetime.datetime.fromtimestamp(file.stat().st_mtime).strftime("%H:%M:%S")
+
+
+def check(known, space, exercise, seed=None):
+    file = space.file(exercise)
+    if not file.exists():
+        return [f"{exercise.id} is not started: `./ladder learn start {exercise.id}` gives you {workbench.shown_path(file)}"], 1
+    progress = terminal.Progress()
+    begun = time.monotonic()
+    when = saved_at(file)
+    verdict = workbench.judge(exercise, file, random.SystemRandom().getrandbits(32) if seed is None else seed, progress=progress)
+    progress.clear()
+    lines = report.verdict_lines(verdict, when)
+    if verdict.passed:
+        space.passed(exercise)
+        lines.append(f"`./ladder learn diff {exercise.id}` shows yours beside ours; `./ladder learn next` goes on.")
+    else:
+        space.remember(exercise)
+        hints = space.of(exercise).get("hints", 0)
+        if hints < exercises.HINTS:
+            lines += ["", paint("dim", f"stuck? ./ladder learn hint {exercise.id}   ({exercises.HINTS - hints} of {exercises.HINTS} left)")]
+    lines.append(paint("dim", f"{time.monotonic() - begun:.1f} s"))
+    return lines, 0 if verdict.passed else 1
+
+
+def watch(known, space, exercise, seed=None):
+    file = space.file(exercise)
+    if not file.exists():
+        return check(known, space, exercise)
+    print(f"checking {workbench.shown_path(file)} whenever it is saved; Ctrl-C ends this", flush=True)
+    seen = None
+    try:
+        while True:
+            try:
+                now = file.stat().st_mtime_ns
+            except FileNotFoundError:  # between two steps of an editor's saving
+                now = seen
+            if now != seen:
+                seen = now
+                lines, _ = check(known, space, exercise, seed)
+                print("\n" + "\n".join(lines), flush=True)
+            time.sleep(WATCH_SECONDS)
+    except KeyboardInterrupt:
+        return [""], 0
+
+
+def hint(known, space, exercise):
+    given = min(space.of(exercise).get("hints", 0) + 1, exercises.HINTS)
+    space.remember(exercise, hints=given)
+    lines = []
+    for level in range(given):
+        lines += [paint("bold", f"hint {level + 1} of {exercises.HINTS}"), *terminal.wrapped(exercise.hints[level]), ""]
+    if given == exercises.HINTS:
+        lines.append(f"That was the last. `./ladder learn solution {exercise.id} --anyway` shows how it is done.")
+    return lines, 0
+
+
+def reset(known, space, exercise):
+    backup = space.reset(exercise)
+    lines = [f"{workbench.shown_path(space.file(exercise))} is the starting point again"]
+    return lines + ([f"what you had is in {workbench.shown_path(backup)}"] if backup else []), 0
+
+
+def _not_yet(space, exercise, anyway):
+    if exercise.solved() is None:
+        return [f"this copy has no solutions; ask whoever gave it to you"]
+    if not anyway and not space.of(exercise).get("passed"):
+        return [f"{exercise.id} is not passed yet. `./ladder learn hint {exercise.id}` helps without giving it away;",
+                "--anyway shows it all the same."]
+    return None
+
+
+def solution(known, space, exercise, anyway=False):
+    if refused := _not_yet(space, exercise, anyway):
+        return refused, 1
+    return exercise.solved().splitlines(), 0
+
+
+def diff(known, space, exercise, anyway=False):
+    if refused := _not_yet(space, exercise, anyway):
+        return refused, 1
+    file = space.file(exercise)
+    yours = file.read_text() if file.exists() else exercise.starting_point()
+    lines = list(difflib.unified_diff(yours.splitlines(), exercise.solved().splitlines(), workbench.shown_path(file), "solution", lineterm=""))
+    tint = {"+": "green", "-": "red", "@": "dim"}
+    return [paint(tint[line[0]], line) if line[:1] in tint else line for line in lines] or ["yours is the solution, letter by letter"], 0
+
+
+def next_(known, space):
+    """The first that is not passed, after the current one if there is one left there."""
+    current = space.current(known)
+    after = known[known.index(current) + 1:] if current else []
+    for exercise in [*after, *known]:
+        if not space.of(exercise).get("passed"):
+            return start(known, space, exercise)
+    return [paint("green", f"All {len(known)} exercises are passed.")], 0
+
+
+def add_arguments(parser):
+    commands = parser.add_subparsers(dest="action", metavar="ACTION")
+    commands.add_parser("list", help="all exercises and how far you are (also with no action)")
+    for name, words in (("start", "gives you the file to work on, and the task"), ("check", "builds your file and tries it"),
+                        ("watch", "checks whenever you save"), ("hint", "one hint more, each more concrete than the last"),
+                        ("reset", "puts the starting point back; yours is kept aside"),
+                        ("diff", "yours against the solution, once passed"), ("solution", "the solution, once passed")):
+        action = commands.add_parser(name, help=words)
+        needs = name == "start"
+        action.add_argument("exercise", nargs=None if needs else "?",
+                            help="its number or name" + ("" if needs else "; the one you worked on last if not given"))
+        if name in ("check", "watch"):
+            action.add_argument("--seed", type=int, help="the same problems again; drawn if not given")
+        if name in ("diff", "solution"):
+            action.add_argument("--anyway", action="store_true", help="before it is passed, too")
+    commands.add_parser("next", help="the next one that is not passed")
+
+
+def run(arguments):
+    known, space = exercises.read(), Workspace()
+    match arguments.action:
+        case None | "list":
+            lines, code = listing(known, space), 0
+        case "next":
+            lines, code = next_(known, space)
+        case action:
+            if arguments.exercise is not None:
+                exercise = exercises.find(known, arguments.exercise)
+            elif not (exercise := space.current(known)):
+                raise exercises.ExerciseError(f"which exercise? Nothing is started yet: ./ladder learn start {known[0].id}")
+            options = {key: value for key, value in vars(arguments).items() if key in ("seed", "anyway")}
+            lines, code = globals()[action](known, space, exercise, **options)
+    print("\n".join(lines))
+    return code

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+namespace ladder::classroom {
+
+/// Memory between two pages that nobody may touch: what steps over either end is stopped at once. The end of the memory
+/// is within 16 bytes of the second page, and its beginning is aligned to 16 bytes.
+class GuardedMemory {
+  public:
+    GuardedMemory() = default;
+    explicit GuardedMemory(std::size_t bytes);
+    ~GuardedMemory();
+    GuardedMemory(GuardedMemory&& other) noexcept;
+    GuardedMemory& operator=(GuardedMemory&& other) noexcept;
+    GuardedMemory(const GuardedMemory&) = delete;
+    GuardedMemory& operator=(const GuardedMemory&) = delete;
+
+    /// From here on a write is stopped too.
+    void make_read_only();
+
+    void* data() const { return data_; }
+
+  private:
+    std::span<std::byte> mapping_;
+    void* data_ = nullptr;
+};
+
+}  // namespace ladder::classroom

@@ -1,0 +1,66 @@
+"""How the classroom speaks: plain lines, colour on terminals only."""
+
+import os
+import re
+import shutil
+import sys
+import textwrap
+
+COLOURS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
+
+
+def coloured():
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb"
+
+
+def paint(colour, text):
+    return f"\033[{COLOURS[colour]}m{text}\033[0m" if coloured() else text
+
+
+def width():
+    return min(shutil.get_terminal_size((100, 24)).columns, 110)
+
+
+def wrapped(text, indent="  "):
+    """Paragraphs of a markdown text; code stays as it is."""
+    lines, in_code, paragraph = [], False, []
+
+    def end():
+        if paragraph:
+            first = re.match(r"(\s*(?:[-*]|\d+\.) )", paragraph[0])
+            lines.extend(textwrap.wrap(" ".join(part.strip() for part in paragraph), width(), initial_indent=indent,
+                                       subsequent_indent=indent + " " * (len(first[1].lstrip()) if first else 0)))
+            paragraph.clear()
+
+    for line in text.strip().splitlines():
+        if line.startswith("```"):
+            end()
+            in_code = not in_code
+        elif in_code:
+            lines.append(indent + "  " + line)
+        elif not line.strip():
+            end()
+            lines.append("")
+        else:
+            if re.match(r"\s*(?:[-*]|\d+\.) ", line):
+                end()
+            paragraph.append(line)
+    end()
+    return lines
+
+
+class Progress:
+    """One line that changes while something works; silent where nobody watches."""
+
+    def __init__(self):
+        self.shown = False
+
+    def __call__(self, text):
+        if sys.stdout.isatty():
+            print(f"\r\033[K{paint('dim', text + ' …')}", end="", flush=True)
+            self.shown = True
+
+    def clear(self):
+        if self.shown:
+            print("\r\033[K", end="", flush=True)
+            self.shown = False

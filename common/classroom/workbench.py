@@ -1,0 +1,190 @@
+"""Builds a learner's file and has it judged."""
+
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+import re
+import subprocess
+
+import budgets
+import exercises
+import policy
+
+BUILD = pathlib.Path(os.environ.get("LADDER_BUILD_DIR") or exercises.ROOT / "build")
+COMPILE_SECONDS = 60
+TRIAL_SECONDS = 5
+OPTIONS = ["-std=c++20", "-O1", "-w", "-fdiagnostics-color=never", "-fmax-errors=5"]
+
+
+class WorkbenchError(Exception):
+    """The classroom itself does not work; not the learner's fault."""
+
+
+@dataclasses.dataclass
+class Check:
+    """One thing that is asked of a kernel, and what came of it."""
+    title: str
+    points: int
+    passed: bool = False
+    ran: bool = False      # at least one trial of it was run
+    trial: str = ""        # of the first that failed
+    report: list = dataclasses.field(default_factory=list)  # lines, of the first that failed
+    mistake: str = ""      # the catalogue's entry that it looks like
+    hint: str = ""
+
+
+@dataclasses.dataclass
+class Verdict:
+    """What came of a learner's file."""
+    exercise: exercises.Exercise
+    file: pathlib.Path
+    stage: str             # "refused", "not compiled", "judged"
+    report: list           # lines, where it was not judged
+    checks: list
+    trials: int = 0
+    printed: str = ""      # what the kernel wrote to the terminal
+
+    @property
+    def passed(self):
+        return self.stage == "judged" and bool(self.checks) and all(check.passed for check in self.checks)
+
+    @property
+    def points(self):
+        return sum(check.points for check in self.checks if check.passed)
+
+    @property
+    def possible(self):
+        return sum(check.points for check in self.checks)
+
+    @property
+    def first_failure(self):
+        return next((check for check in self.checks if not check.passed), None)
+
+
+def _toolchain():
+    file = BUILD / "common/classroom/toolchain.json"
+    if not file.exists():
+        raise WorkbenchError(f"there is no {file}: `./ladder learn` builds the classroom first")
+    return json.loads(file.read_text())
+
+
+def shown_path(path):
+    """As a learner would type it."""
+    path = pathlib.Path(path).resolve()
+    return os.path.relpath(path) if path.is_relative_to(pathlib.Path.cwd()) else str(path)
+
+
+def _compile(exercise, file, text):
+    """(program, None), or (None, complaint as lines)."""
+    tools = _toolchain()
+    place = BUILD / "classroom" / (exercise.folder + "-" + hashlib.sha256(str(file.resolve()).encode()).hexdigest()[:8])
+    overlay = place / "overlay" / exercise.file
+    overlay.parent.mkdir(parents=True, exist_ok=True)
+    shown = shown_path(file)
+    overlay.write_text(f'#line 1 "{shown}"\n' + text)  # errors and diagnoses name the learner's own file
+    compiled, program = place / "kernel.o", place / "kernel"
+    program.unlink(missing_ok=True)
+    shadow = exercises.ROOT / "common/classroom/runner/shadow"
+    command = [tools["compiler"], *OPTIONS, f"-I{place / 'overlay'}", f"-I{shadow}", f"-I{exercises.ROOT}",
+               "-c", str(exercises.ROOT / exercise.entry_file), "-o", str(compiled)]
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_SECONDS, stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired:
+        return None, [f"the compiler was still at work after {COMPILE_SECONDS} s: is there a template or a constant without end?"]
+    if result.returncode != 0:
+        return None, learners_lines(result.stderr, shown)
+    if complaints := policy.complaints_about_object(compiled):
+        return None, complaints
+    linked = subprocess.run([tools["compiler"], str(compiled), tools["runner"], "-lpthread", "-o", str(program)],
+                            capture_output=True, text=True)
+    if linked.returncode != 0:
+        return None, [line for line in linked.stderr.splitlines() if "undefined reference" in line] or linked.stderr.splitlines()
+    return program, None
+
+
+def learners_lines(errors, shown):
+    """What the compiler said of the learner's own lines; all of it where nothing was about those."""
+    kept, keep = [], False
+    for line in errors.splitlines():
+        if place := re.match(r"(\S+?):(\d+):(\d+): (fatal error|error|note|warning): (.*)", line):
+            keep = place[1] == shown and place[4] != "note"
+            if keep:
+                kept.append(f"line {place[2]}: {place[5]}")
+        elif keep and re.match(r"\s*\d* \|", line):
+            kept.append("  " + line)
+    return kept or errors.splitlines()[:20]
+
+
+def _examined(trial):
+    """(passed, lines of a report, the mistake that it looks like) of one trial."""
+    match trial["end"]:
+        case "not_run":
+            return False, ["not run: an earlier problem did not come to an end"], ""
+        case "timed_out":
+            return False, [f"{trial['detail']}, and was ended: a loop without end? Look at what each loop counts and where it stops"], ""
+        case "crashed":
+            return False, [f"the program was ended by the system: {trial['detail']}",
+                           "a raw pointer or an array of its own that was overrun? Tensors and tiles check their indices, these do not"], ""
+        case "silent":
+            return False, [f"the program ended without giving back a result ({trial['detail']})"], ""
+    if fault := trial["fault"]:
+        return False, fault["message"].splitlines(), ""
+    if finding := trial["finding"]:
+        lines = [finding["first"], finding["pattern"]] if finding["first"] else [finding["summary"]]
+        return False, lines, finding["lookalike"] or ""
+    return True, [], ""
+
+
+def _checks(exercise, trials):
+    """The properties of the suite, in order, then the budgets."""
+    properties = {}
+    for trial in trials:
+        check = properties.setdefault(trial["property"], Check(trial["title"], exercise.points, passed=True))
+        check.ran = check.ran or trial["end"] != "not_run"
+        passed, lines, mistake = _examined(trial)
+        if check.passed and not passed:
+            check.passed, check.trial, check.report, check.mistake = False, trial["trial"], lines, mistake
+    for budget in exercise.budgets:
+        check = properties[budget.name] = Check(budget.name, budget.points, passed=bool(trials), hint=budget.hint)
+        for trial in trials:
+            if not _examined(trial)[0]:
+                # A wrong kernel may be as cheap as it likes.
+                check.passed, check.trial, check.report = False, trial["trial"], ["counted once the results are right"]
+                break
+            names = {**trial["sizes"], **budgets.counters_of(trial["launches"])}
+            check.ran = True
+            if not budgets.evaluate(budget.expression, names):
+                counted = budgets.sides(budget.expression, names)
+                check.passed, check.trial = False, trial["trial"]
+                check.report = [f"{counted[0]:,} counted, {counted[1]:,} allowed" if counted else "over the budget", budget.expression]
+                break
+    return list(properties.values())
+
+
+def judge(exercise, file, seed, text=None, trial_seconds=TRIAL_SECONDS, progress=None):
+    """Builds `file` (or `text` in its place) and tries it on the problems of `seed`. Returns a Verdict."""
+    file = pathlib.Path(file)
+    if text is None:
+        try:
+            text = file.read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            return Verdict(exercise, file, "refused", [f"the file cannot be read: {error}"], [])
+    if complaints := policy.complaints_about_text(text, exercise.starting_point()):
+        return Verdict(exercise, file, "refused", complaints, [])
+    if progress:
+        progress("compiling")
+    program, complaint = _compile(exercise, file, text)
+    if complaint:
+        return Verdict(exercise, file, "not compiled", complaint, [])
+    if progress:
+        progress("running")
+    command = [_toolchain()["judge"], str(program), json.dumps(exercise.suite), str(seed), str(trial_seconds * 1000)]
+    said = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    lines = [json.loads(line) for line in said.stdout.splitlines()]
+    if said.returncode != 0 or not lines or len(lines) != lines[0]["trials"] + 1:
+        raise WorkbenchError(f"the judge failed (exit code {said.returncode}): {said.stderr.strip()}")
+    trials = lines[1:]
+    printed = next((trial["printed"] for trial in trials if trial.get("printed")), "")
+    return Verdict(exercise, file, "judged", [], _checks(exercise, trials), len(trials), printed)
