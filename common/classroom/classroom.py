@@ -1,20 +1,29 @@
 """The classroom's commands: ./ladder learn, grade, student-copy and answer-key."""
 
 import argparse
+import importlib.util
+import os
 import sys
 
 import budgets
 import exercises
 import grade
-import handout
 import learn
 import marks
+import sealed
 import workbench
 import workspace
 
-COMMANDS = {"learn": (learn, "exercises, at your own pace"), "grade": (grade, "points for a workspace"),
-            "student-copy": (handout.student_copy, "a hand-out without solutions"),
-            "answer-key": (handout.answer_key, "the teacher's copy of every solution")}
+COMMANDS = {"learn": (learn, "exercises, at your own pace"), "grade": (grade, "points for a workspace")}
+MISTAKES = (budgets.BudgetError, exercises.ExerciseError, marks.MarkError, workbench.WorkbenchError, workspace.WorkspaceError,
+            grade.GradeError, sealed.WrongWord)
+if importlib.util.find_spec("student_copy"):  # hand-outs do not have it
+    import answer_key
+    import student_copy
+
+    COMMANDS |= {"student-copy": (student_copy, "a hand-out without solutions"),
+                 "answer-key": (answer_key, "the teacher's copy of every solution")}
+    MISTAKES += (student_copy.HandoutError,)
 
 
 def main():
@@ -25,12 +34,14 @@ def main():
     arguments = parser.parse_args()
     try:
         return COMMANDS[arguments.command][0].run(arguments)
-    except (budgets.BudgetError, exercises.ExerciseError, marks.MarkError, workbench.WorkbenchError, workspace.WorkspaceError,
-            handout.HandoutError, grade.GradeError) as error:
+    except MISTAKES as error:
         print(f"ladder {arguments.command}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # `| head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""The exercises: reads phase*/exercises/exercises.toml and makes starting points and solutions of them. The format: README.md
-beside this file."""
+"""The exercises: reads phase*/exercises/exercises.toml (in a hand-out: exercises.json) and makes starting points and solutions of
+them. The format: README.md beside this file."""
 
 import dataclasses
 import json
@@ -49,6 +49,7 @@ class Exercise:
     also: list = dataclasses.field(default_factory=list)      # fix: more changes, [find, replace], so that comments do not tell
     budgets: list = dataclasses.field(default_factory=list)
     start: str = ""   # in hand-outs: where the starting point lies ready
+    sealed: str = ""  # in hand-outs: the part that waits for a word, until it is opened; see sealed.py
 
     @property
     def id(self):
@@ -67,6 +68,8 @@ class Exercise:
         return (ROOT / self.file).read_text()
 
     def starting_point(self):
+        if self.sealed:
+            raise ExerciseError(f"{self.id} is still sealed: your teacher has a word for `./ladder learn open {self.id} WORD`")
         if self.start:
             return (ROOT / self.start).read_text()
         text = self.source()
@@ -81,7 +84,7 @@ class Exercise:
 
     def solved(self):
         """The right file; None in a hand-out, which has none."""
-        return None if self.start else marks.solution(self.source())
+        return None if self.start or self.sealed else marks.solution(self.source())
 
 
 def _catalogue():
@@ -112,12 +115,15 @@ def _read_phase(path):
     phase = path.parent.parent.name
     where = f"{phase}/exercises/{path.name}"
     try:
-        table = tomllib.loads(path.read_text())
-    except tomllib.TOMLDecodeError as error:
-        raise ExerciseError(f"{where}: not TOML: {error}") from error
+        table = (tomllib if path.suffix == ".toml" else json).loads(path.read_text())
+    except ValueError as error:  # of both
+        raise ExerciseError(f"{where} cannot be understood: {error}") from error
     known = {field.name for field in dataclasses.fields(Exercise)} - {"phase", "number", "budgets"} | {"budget"}
     exercises = []
     for number, entry in enumerate(table.get("exercise", []), 1):
+        number = entry.pop("number", number)  # in hand-outs, where some are missing
+        if (opened := path.parent / "opened" / f"{number}.json").exists():
+            entry |= json.loads(opened.read_text()) | {"sealed": ""}
         here = f'{where}: exercise {number}: '
         if unknown := sorted(entry.keys() - known):
             raise ExerciseError(f"{here}unknown key {', '.join(unknown)}; known: {', '.join(sorted(known))}")
@@ -131,15 +137,16 @@ def _read_phase(path):
             problems.append(f'kind is "{exercise.kind}"; accepted: {", ".join(KINDS)}')
         if not re.fullmatch(r"[a-z]\w*", exercise.name):
             problems.append(f'name is "{exercise.name}"; small letters, digits and _ make a file name')
-        if len(exercise.hints) != HINTS:
+        if len(exercise.hints) != HINTS and not exercise.sealed:
             problems.append(f"it has {len(exercise.hints)} hints; {HINTS}, each more concrete, are wanted")
         if not 10 <= exercise.minutes <= 45:
             problems.append(f"it takes {exercise.minutes} minutes; 10 to 45 are wanted")
-        if not exercise.start and (exercise.kind == "fix") != bool(exercise.mutant):
+        handed_out = exercise.start or exercise.sealed
+        if not handed_out and (exercise.kind == "fix") != bool(exercise.mutant):
             problems.append("a fix takes a mutant, and nothing else does")
-        if not exercise.start and (exercise.kind != "fix") != bool(exercise.solution):
+        if not handed_out and (exercise.kind != "fix") != bool(exercise.solution):
             problems.append("build and extend take the solution's marks, and fix does not")
-        for file in (exercise.entry_file, exercise.start or exercise.file):
+        for file in (exercise.entry_file, exercise.sealed or exercise.start or exercise.file):
             if not (ROOT / file).exists():
                 problems.append(f"there is no {file}")
         if problems:
@@ -150,7 +157,7 @@ def _read_phase(path):
 
 def read():
     """All exercises, in order."""
-    files = sorted(ROOT.glob("phase*/exercises/exercises.toml"))
+    files = sorted(ROOT.glob("phase*/exercises/exercises.toml")) or sorted(ROOT.glob("phase*/exercises/exercises.json"))
     if not files:
         raise ExerciseError("there are no exercises: no phase has an exercises/exercises.toml")
     return [exercise for path in files for exercise in _read_phase(path)]

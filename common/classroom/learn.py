@@ -2,18 +2,25 @@
 
 import datetime
 import difflib
+import json
 import random
-import subprocess
 import time
 
 import exercises
 import report
+import sealed
 import terminal
 import workbench
 from terminal import paint
 from workspace import Workspace
 
 WATCH_SECONDS = 0.3
+
+
+def first_open(known, space):
+    """Where to begin, or to go on."""
+    able = [exercise for exercise in known if not exercise.sealed] or known
+    return next((exercise for exercise in able if not space.of(exercise).get("started")), able[0])
 
 
 def listing(known, space):
@@ -25,13 +32,13 @@ def listing(known, space):
             lines += ["", paint("bold", f"Phase {exercise.id.split('.')[0]}") + f"   {phase}/README.md"]
         facts = space.of(exercise)
         state = (paint("green", "passed ") if facts.get("passed") else
-                 paint("yellow", "started") if facts.get("started") else "       ")
+                 paint("yellow", "started") if facts.get("started") else "sealed " if exercise.sealed else "       ")
         here = "  <- you are here" if current is exercise else ""
         lines.append(f"  {exercise.id}  {state}  {exercises.KINDS[exercise.kind]:9}  {exercise.minutes:2} min  {exercise.title}{here}")
     done = sum(bool(space.of(e).get("passed")) for e in known)
     minutes = sum(e.minutes for e in known if not space.of(e).get("passed"))
     lines += ["", f"{done} of {len(known)} passed" + (f", {minutes} minutes of work left" if minutes else "") +
-              f"   ./ladder learn start {(next((e for e in known if not space.of(e).get('started')), known[0])).id}"]
+              f"   ./ladder learn start {first_open(known, space).id}"]
     return lines[1:]
 
 
@@ -44,9 +51,25 @@ def task_lines(exercise, file):
 
 
 def start(known, space, exercise):
-    space.file(exercise).exists() or space.start(exercise)
+    if not space.file(exercise).exists():
+        space.start(exercise)
     space.remember(exercise)
     return task_lines(exercise, space.file(exercise)), 0
+
+
+def open_(known, space, exercise, word):
+    """Opens a sealed exercise of a hand-out."""
+    if not exercise.sealed:
+        return [f"{exercise.id} is open"], 0
+    content = sealed.opened(json.loads((exercises.ROOT / exercise.sealed).read_text()), word)
+    for path, text in content.pop("files").items():
+        place = exercises.ROOT / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+    place = exercises.ROOT / exercise.phase / "exercises/opened" / f"{exercise.number}.json"
+    place.parent.mkdir(exist_ok=True)
+    place.write_text(json.dumps(content, indent=2) + "\n")
+    return [f"{exercise.id} is open: ./ladder learn start {exercise.id}"], 0
 
 
 def saved_at(file):
@@ -115,7 +138,7 @@ def reset(known, space, exercise):
 
 def _not_yet(space, exercise, anyway):
     if exercise.solved() is None:
-        return [f"this copy has no solutions; ask whoever gave it to you"]
+        return ["this copy has no solutions; ask whoever gave it to you"]
     if not anyway and not space.of(exercise).get("passed"):
         return [f"{exercise.id} is not passed yet. `./ladder learn hint {exercise.id}` helps without giving it away;",
                 "--anyway shows it all the same."]
@@ -143,9 +166,12 @@ def next_(known, space):
     current = space.current(known)
     after = known[known.index(current) + 1:] if current else []
     for exercise in [*after, *known]:
-        if not space.of(exercise).get("passed"):
+        if not space.of(exercise).get("passed") and not exercise.sealed:
             return start(known, space, exercise)
-    return [paint("green", f"All {len(known)} exercises are passed.")], 0
+    return [paint("green", "All exercises that are open are passed.")], 0
+
+
+ACTIONS = {"start": start, "check": check, "watch": watch, "hint": hint, "reset": reset, "diff": diff, "solution": solution, "open": open_}
 
 
 def add_arguments(parser):
@@ -163,6 +189,9 @@ def add_arguments(parser):
             action.add_argument("--seed", type=int, help="the same problems again; drawn if not given")
         if name in ("diff", "solution"):
             action.add_argument("--anyway", action="store_true", help="before it is passed, too")
+    action = commands.add_parser("open", help="opens a sealed exercise of a hand-out, with the teacher's word")
+    action.add_argument("exercise")
+    action.add_argument("word")
     commands.add_parser("next", help="the next one that is not passed")
 
 
@@ -177,8 +206,8 @@ def run(arguments):
             if arguments.exercise is not None:
                 exercise = exercises.find(known, arguments.exercise)
             elif not (exercise := space.current(known)):
-                raise exercises.ExerciseError(f"which exercise? Nothing is started yet: ./ladder learn start {known[0].id}")
-            options = {key: value for key, value in vars(arguments).items() if key in ("seed", "anyway")}
-            lines, code = globals()[action](known, space, exercise, **options)
+                raise exercises.ExerciseError(f"which exercise? Nothing is started yet: ./ladder learn start {first_open(known, space).id}")
+            options = {key: value for key, value in vars(arguments).items() if key in ("seed", "anyway", "word")}
+            lines, code = ACTIONS[action](known, space, exercise, **options)
     print("\n".join(lines))
     return code

@@ -8,7 +8,7 @@ anything in it would run before the program begins).
 import re
 import subprocess
 
-STANDARD_HEADERS = {"algorithm", "array", "bit", "cmath", "cstddef", "cstdint", "limits", "stdexcept", "string", "type_traits",
+STANDARD_HEADERS = {"algorithm", "array", "bit", "cmath", "cstddef", "cstdint", "cstdio", "limits", "stdexcept", "string", "type_traits",
                     "utility"}
 
 # What the preprocessor or the assembler would do behind the compiler's back, and the machine's own books.
@@ -17,7 +17,7 @@ FORBIDDEN_WORDS = {
     r"(#|%:)\s*(define|undef|line|ifdef|ifndef|if|elif|else|endif|import|include_next)\b|%:":
         "a preprocessor directive other than #include and #pragma",
     r"#\s*include\s+[^<\s]": "an #include whose file is not written out",
-    r"\\\\": "a backslash outside of a text",
+    r"\\": "a backslash outside of a text",
     r"\bextern\b": "a function declared by hand",
     r"\bexpect_kernels_to_write\b|\bnote_host_write\b|\bnote_view\b|\bwritten_elements\b|\bglobal_regions\b|\bGlobalRegion\w*":
         "the machine's record of what was written",
@@ -34,7 +34,7 @@ ALLOWED_SYMBOLS = [
     r"std::(logic_error|runtime_error|invalid_argument|out_of_range|bad_\w+|exception|terminate|__throw_\w+|__cxx11::(basic_string|to_string)|"
     r"basic_string|allocator|_V2|ios_base_failure|ctype|to_string|move|swap|operator)",
     r"operator (new|delete)", r"__cxa_(?!atexit)\w+", r"__gxx_personality_v0", r"_Unwind_Resume", r"__stack_chk_fail",
-    r"(__)?mem(cpy|set|move|cmp)(_chk)?", r"strlen", r"__popcount[ds]i2", r"_GLOBAL_OFFSET_TABLE_", r"__dso_handle", r"__tls_get_addr",
+    r"(__)?mem(cpy|set|move|cmp)(_chk)?", r"strlen", r"printf", r"puts", r"putchar", r"__popcount[ds]i2", r"_GLOBAL_OFFSET_TABLE_", r"__dso_handle", r"__tls_get_addr",
     r"(exp|exp2|expm1|log|log2|log1p|log10|pow|sqrt|rsqrt|fma|fmax|fmin|fmod|fabs|floor|ceil|round|lround|llround|rint|lrint|trunc|tanh|"
     r"sinh|cosh|sin|cos|tan|atan|ldexp|frexp|scalbn|copysign|erf|__exp|__log)[fl]?",
 ]

@@ -70,6 +70,23 @@ def _toolchain():
     return json.loads(file.read_text())
 
 
+def _ask_judge(*arguments):
+    said = subprocess.run([_toolchain()["judge"], *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if said.returncode != 0:
+        raise WorkbenchError(f"the judge failed (exit code {said.returncode}): {said.stderr.strip()}")
+    return said.stdout.splitlines()
+
+
+def properties(exercise):
+    """Titles of what its suite asks, in order."""
+    return _ask_judge("--properties", json.dumps(exercise.suite))
+
+
+def lookalikes():
+    """The mistakes that the judge knows by their results, as "phase/name" of the catalogue."""
+    return _ask_judge("--lookalikes")
+
+
 def shown_path(path):
     """As a learner would type it."""
     path = pathlib.Path(path).resolve()
@@ -180,11 +197,9 @@ def judge(exercise, file, seed, text=None, trial_seconds=TRIAL_SECONDS, progress
         return Verdict(exercise, file, "not compiled", complaint, [])
     if progress:
         progress("running")
-    command = [_toolchain()["judge"], str(program), json.dumps(exercise.suite), str(seed), str(trial_seconds * 1000)]
-    said = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    lines = [json.loads(line) for line in said.stdout.splitlines()]
-    if said.returncode != 0 or not lines or len(lines) != lines[0]["trials"] + 1:
-        raise WorkbenchError(f"the judge failed (exit code {said.returncode}): {said.stderr.strip()}")
+    lines = [json.loads(line) for line in _ask_judge(str(program), json.dumps(exercise.suite), str(seed), str(trial_seconds * 1000))]
+    if not lines or len(lines) != lines[0]["trials"] + 1:
+        raise WorkbenchError(f"the judge said {len(lines)} lines, which is not what it announced")
     trials = lines[1:]
     printed = next((trial["printed"] for trial in trials if trial.get("printed")), "")
     return Verdict(exercise, file, "judged", [], _checks(exercise, trials), len(trials), printed)

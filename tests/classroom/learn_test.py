@@ -1,0 +1,196 @@
+"""./ladder learn, grade, student-copy and answer-key as somebody types them. What is handed out is judged with this build's
+judge, whose sources are the same."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "common/classroom"))
+
+import exercises  # noqa: E402
+import student_copy  # noqa: E402
+
+KNOWN = exercises.read()
+EXERCISE = exercises.find(KNOWN, "online_update")
+BUILD = os.environ.get("LADDER_BUILD_DIR") or str(ROOT / "build")
+
+
+class Typed(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.workspace = self.folder / "workspace"
+
+    def command(self, *words, root=ROOT):
+        return [sys.executable, str(root / "common/classroom/classroom.py"), *map(str, words)]
+
+    def environment(self, root=ROOT):
+        return {**os.environ, "LADDER_WORKSPACE": str(self.workspace), "LADDER_BUILD_DIR": BUILD, "NO_COLOR": "1"}
+
+    def typed(self, *words, code=0, root=ROOT):
+        said = subprocess.run(self.command(*words, root=root), capture_output=True, text=True, env=self.environment(), timeout=300,
+                              cwd=self.folder)
+        self.assertEqual(said.returncode, code, said.stdout + said.stderr)
+        return said.stdout + said.stderr
+
+    def file(self, exercise=EXERCISE):
+        return self.workspace / exercise.folder / pathlib.Path(exercise.file).name
+
+
+class Learn(Typed):
+    def test_from_the_list_to_the_next(self):
+        listed = self.typed("learn")
+        for exercise in KNOWN:
+            self.assertIn(f"  {exercise.id}  ", listed)
+        self.assertIn(f"0 of {len(KNOWN)} passed", listed)
+        self.assertIn("workspace/3.1_online_update/fa2.cuh", self.typed("learn", "start", EXERCISE.id))
+        self.assertEqual(self.file().read_text(), EXERCISE.starting_point())
+
+        failed = self.typed("learn", "check", code=1)
+        self.assertIn("your file: workspace/3.1_online_update/fa2.cuh, saved ", failed)
+        self.assertIn("wrong  one tile", failed)
+        self.assertIn("learn hint 3.1", failed)
+        for level in (1, 2, 3, 3):
+            hints = self.typed("learn", "hint")
+            self.assertEqual(hints.count("hint "), level)
+        self.assertIn("not passed yet", self.typed("learn", "solution", code=1))
+        self.assertEqual(self.typed("learn", "solution", "--anyway"), EXERCISE.solved())
+        self.assertIn("+            m_i[i] = m_new;", self.typed("learn", "diff", "--anyway"))
+
+        self.file().write_text(EXERCISE.solved())
+        self.assertIn("Passed: all", self.typed("learn", "check", "--seed", "5"))
+        self.assertIn("letter by letter", self.typed("learn", "diff"))
+        self.assertIn("3.1  passed ", self.typed("learn", "list"))
+        kept = self.typed("learn", "reset")
+        self.assertEqual(self.file().read_text(), EXERCISE.starting_point())
+        self.assertEqual((self.folder / kept.split(" is in ")[1].strip()).read_text(), EXERCISE.solved())
+        self.assertIn("3.2 ", self.typed("learn", "next").splitlines()[0])
+
+    def test_starting_again_keeps_what_is_there(self):
+        self.typed("learn", "start", EXERCISE.id)
+        self.file().write_text("mine\n")
+        self.typed("learn", "start", EXERCISE.id)
+        self.assertEqual(self.file().read_text(), "mine\n")
+
+    def test_mistakes_in_the_command(self):
+        self.assertIn('no exercise "9.9"', self.typed("learn", "start", "9.9", code=2))
+        self.assertIn("Nothing is started yet", self.typed("learn", "check", code=2))
+        self.assertIn("is not started", self.typed("learn", "check", EXERCISE.id, code=1))
+        self.assertIn("invalid choice", self.typed("learn", "strat", code=2))
+        self.workspace.mkdir()
+        (self.workspace / "progress.json").write_text("{")
+        self.assertIn("progress.json cannot be read", self.typed("learn", code=2))
+
+    def test_a_known_mistake_is_named(self):
+        self.typed("learn", "start", EXERCISE.id)
+        self.file().write_text(EXERCISE.solved().replace("l_i[i] = rescale * l_i[i] + row_sum", "l_i[i] = l_i[i] + row_sum"))
+        said = self.typed("learn", "check", code=1)
+        self.assertIn("looks like: the old sum l_i not rescaled", said)
+        self.assertIn("expected", said)
+
+    def test_watching(self):
+        self.typed("learn", "start", EXERCISE.id)
+        watching = subprocess.Popen(self.command("learn", "watch"), stdout=subprocess.PIPE, text=True, env=self.environment(), cwd=self.folder)
+        try:
+            def wait_for(words):
+                deadline = time.monotonic() + 120
+                for line in watching.stdout:
+                    if words in line:
+                        return
+                    self.assertLess(time.monotonic(), deadline)
+                self.fail(f"{words} was never said")
+
+            wait_for("wrong  one tile")
+            wait_for("stuck?")
+            self.file().write_text(EXERCISE.solved())
+            wait_for("Passed: all")
+            watching.send_signal(signal.SIGINT)
+            self.assertEqual(watching.wait(20), 0)
+        finally:
+            watching.kill()
+            watching.stdout.close()
+            watching.wait()
+
+
+class Grade(Typed):
+    def test_points_as_table_and_as_data(self):
+        softcap = exercises.find(KNOWN, "softcap")
+        self.typed("learn", "start", EXERCISE.id)
+        self.typed("learn", "start", softcap.id)
+        self.file().write_text(EXERCISE.solved())
+        grades, scope = self.folder / "grades.json", self.folder / "results.json"
+        said = self.typed("grade", "3.1", "3.5", "3.6", "--seed", "11", "--json", grades, "--gradescope", scope, code=1)
+        self.assertRegex(said, r"3\.1 +70 of +70 .* passed")
+        self.assertRegex(said, r"3\.5 +0 of +60")
+        self.assertRegex(said, r"3\.6 +0 of +100 .* not handed in")
+        data = json.loads(grades.read_text())
+        self.assertEqual((data["format"], data["seed"], data["points"], data["possible"]), (1, 11, 70, 230))
+        self.assertEqual([e["stage"] for e in data["exercises"]], ["judged", "judged", "not handed in"])
+        results = json.loads(scope.read_text())
+        self.assertEqual(results["score"], 70)
+        self.assertEqual(sum(test["max_score"] for test in results["tests"]), 230)
+        self.typed("grade", "3.1", "3.5", "--require", "70")
+
+    def test_no_workspace(self):
+        self.assertIn("there is no folder", self.typed("grade", code=2))
+
+
+class Handouts(Typed):
+    def test_the_answer_key_has_every_solution(self):
+        self.assertIn(f"{len(KNOWN)} solutions", self.typed("answer-key", self.folder / "key"))
+        for exercise in KNOWN:
+            folder = self.folder / "key" / exercise.folder
+            self.assertEqual((folder / pathlib.Path(exercise.file).name).read_text(), exercise.solved())
+            self.assertIn(exercise.title, (folder / "README.md").read_text())
+
+    def test_the_hand_out_has_none(self):
+        hand_out = self.folder / "hand_out"
+        self.assertIn(f"{len(KNOWN)} exercises", self.typed("student-copy", hand_out))
+        words = json.loads((self.folder / "hand_out.words.json").read_text())
+        self.assertEqual(student_copy.leaked(KNOWN, hand_out), [])
+        self.assertFalse((hand_out / "tests").exists())
+        for path in hand_out.rglob("*"):
+            if path.is_file():
+                text = path.read_text(errors="replace")
+                self.assertFalse(path.suffix in (".cuh", ".cpp", ".h") and ("BEGIN SOLUTION" in text), path)
+                for word in words.values():
+                    self.assertNotIn(word, text)
+        sealed = [exercise for exercise in KNOWN if exercise.id in words]
+        self.assertTrue(sealed)
+        self.assertLess(len(sealed), len(KNOWN))
+
+        one = sealed[0]
+        self.assertIn("sealed", self.typed("learn", "start", one.id, root=hand_out, code=2))
+        self.assertIn("does not open it", self.typed("learn", "open", one.id, "babebibobo10", root=hand_out, code=2))
+        self.assertIn("is open", self.typed("learn", "open", one.id, words[one.id], root=hand_out))
+        self.typed("learn", "start", one.id, root=hand_out)
+        self.assertEqual(self.file(one).read_text(), one.starting_point())
+        self.assertIn("no solutions", self.typed("learn", "solution", "--anyway", root=hand_out, code=1))
+        self.file(one).write_text(one.solved())
+        self.assertIn("Passed: all", self.typed("learn", "check", root=hand_out))
+        self.assertIn("is there already", self.typed("student-copy", hand_out, code=2))
+
+    def test_every_exercise_of_a_hand_out_works_in_it(self):
+        hand_out = self.folder / "hand_out"
+        self.typed("student-copy", hand_out)
+        words = json.loads((self.folder / "hand_out.words.json").read_text())
+        for exercise in KNOWN:
+            if exercise.id in words:
+                self.typed("learn", "open", exercise.id, words[exercise.id], root=hand_out)
+            self.typed("learn", "start", exercise.id, root=hand_out)
+            self.assertEqual(self.file(exercise).read_text(), exercise.starting_point())
+            self.file(exercise).write_text(exercise.solved())
+        said = self.typed("grade", "--seed", "3", root=hand_out)
+        self.assertEqual(said.count(" passed"), len(KNOWN), said)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,150 @@
+"""The classroom's parts that need no kernel: marks, budgets, what a file may contain, sealed parts, the exercises' own files."""
+
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "common/classroom"))
+
+import budgets  # noqa: E402
+import exercises  # noqa: E402
+import marks  # noqa: E402
+import policy  # noqa: E402
+import sealed  # noqa: E402
+import workbench  # noqa: E402
+
+MARKED = """before
+    // BEGIN SOLUTION a: the first part
+    secret one
+    //= placeholder;
+    // END SOLUTION a
+between
+    // BEGIN SOLUTION b: another
+    secret two
+    // END SOLUTION b
+    // BEGIN SOLUTION a: its second part
+    secret three
+    // END SOLUTION a
+after
+"""
+
+
+class Marks(unittest.TestCase):
+    def test_solution_has_no_marks(self):
+        self.assertEqual(marks.solution(MARKED), "before\n    secret one\nbetween\n    secret two\n    secret three\nafter\n")
+
+    def test_starting_point_lacks_what_is_removed_and_keeps_the_rest(self):
+        self.assertEqual(marks.starting_point(MARKED, ["a"]),
+                         "before\n    // YOUR CODE: the first part\n    placeholder;\n    // END OF YOUR CODE\nbetween\n    secret two\n"
+                         "    // YOUR CODE: its second part\n    // END OF YOUR CODE\nafter\n")
+
+    def test_names(self):
+        self.assertEqual(marks.names(MARKED), ["a", "b"])
+
+    def test_mistakes_are_named(self):
+        for text, said in ((MARKED.replace("    // END SOLUTION b\n", ""), "inside b"),
+                           ("// BEGIN SOLUTION a\n", "not a mark"), ("// BEGIN SOLUTION a: x\n", "does not end"),
+                           ("// END SOLUTION a\n", "nothing has begun"), ("//= x\n", "not a mark")):
+            with self.assertRaisesRegex(marks.MarkError, said):
+                marks.solution(text)
+
+
+class Budgets(unittest.TestCase):
+    NAMES = {"read": {"K": 64, "V": 64}, "Sk": 100, "total_read": 128}
+
+    def test_values(self):
+        self.assertTrue(budgets.evaluate('read["K"] + read["V"] <= 128 and ceil_div(Sk, 64) == 2', self.NAMES))
+        self.assertFalse(budgets.evaluate("total_read < 2 * 64", self.NAMES))
+        self.assertEqual(budgets.sides("total_read <= 2 * Sk", self.NAMES), (128, 200))
+
+    def test_nothing_else_is_understood(self):
+        for expression in ("__import__('os')", "read.clear()", "(lambda: 1)()", "unknown", "1 +", "[1][0]"):
+            with self.assertRaises(budgets.BudgetError):
+                budgets.evaluate(expression, self.NAMES)
+
+
+class Policy(unittest.TestCase):
+    START = '#include "common/attention/copy_tile.cuh"\n#include "phase3_fa2/own.cuh"\nint x;\n'
+
+    def complaints(self, text):
+        return policy.complaints_about_text(text, self.START)
+
+    def test_ordinary_kernels_pass(self):
+        self.assertEqual(self.complaints(self.START + '#include <cmath>\n#include "common/simt/simt.h"\n#pragma unroll\n'
+                                         '// asm, extern and #define in a comment\nconst char* s = "asm extern";\n'), [])
+
+    def test_what_a_kernel_has_no_use_for(self):
+        for line in ('#include <fstream>', '#include <torch/types.h>', '#include "common/reference/oracle.h"',
+                     '#include "common/simt/cpu/global_memory.h"', 'asm("nop");', '__asm__("nop");', '#define A b', '%:define A b',
+                     'extern "C" int system(const char*);', 'simt::note_host_write(p, 4);', 'simt::cpu::run_grid();',
+                     'const simt::LaunchLog log;', 'namespace simt { }', 'ladder::classroom::Problem p;', 'note_host\\\n_write(p, 4);',
+                     '#include HEADER', '#if 1', 'set_cpu_workers(9);'):
+            self.assertTrue(self.complaints(self.START + line + "\n"), line)
+
+    def test_a_complaint_names_the_line(self):
+        self.assertRegex(self.complaints(self.START + "#include <fstream>\n")[0], "^line 4: .*fstream")
+
+
+class Sealed(unittest.TestCase):
+    def test_opens_with_its_word_only(self):
+        content = {"files": {"a.cuh": "__syncthreads();\n"}, "task": "…"}
+        word = sealed.new_word()
+        shut = sealed.seal(content, word)
+        self.assertEqual(sealed.opened(shut, f" {word.upper()}\n"), content)
+        self.assertNotIn("syncthreads", str(shut))
+        with self.assertRaises(sealed.WrongWord):
+            sealed.opened(shut, "babebibobo10")
+
+
+class Exercises(unittest.TestCase):
+    KNOWN = exercises.read()
+
+    def test_every_phase_has_every_kind(self):
+        for phase in sorted(ROOT.glob("phase[0-9]_*")):
+            kinds = {e.kind for e in self.KNOWN if e.phase == phase.name}
+            self.assertEqual(kinds, set(exercises.KINDS), phase.name)
+        self.assertGreaterEqual(len(self.KNOWN), 24)
+
+    def test_names_are_unique(self):
+        names = [e.name for e in self.KNOWN]
+        self.assertEqual(sorted(set(names)), sorted(names))
+
+    def test_every_mark_belongs_to_an_exercise_and_the_other_way_round(self):
+        used = {(e.file, name) for e in self.KNOWN for name in e.solution}
+        marked = {(str(path.relative_to(ROOT)), name) for path in ROOT.glob("phase*/**/*.cuh") for name in marks.names(path.read_text())}
+        self.assertEqual(used, marked)
+
+    def test_chapters_say_the_minutes(self):
+        for phase in sorted({e.phase for e in self.KNOWN}):
+            said = re.search(r"\bExercises: (\d+) minutes\.", (ROOT / phase / "README.md").read_text())
+            self.assertEqual(int(said[1]), sum(e.minutes for e in self.KNOWN if e.phase == phase), phase)
+
+    def test_hints_and_tasks_are_not_the_solution(self):
+        for e in self.KNOWN:
+            lines = [line for line in e.starting_point().splitlines() if "YOUR CODE" in line]
+            self.assertTrue(e.kind == "fix" or lines, e.id)
+
+    def test_a_budget_is_understood(self):
+        names = {name: 1 for name in "B Hq Hkv Sq Sk D element splits keys rows N P W blocks places tiles most".split()}
+        for e in self.KNOWN:
+            for budget in e.budgets:
+                budgets.evaluate(budget.expression, {**budgets.counters_of([]), **names})
+
+    def test_what_the_judge_recognises_is_in_the_catalogue(self):
+        for name in workbench.lookalikes():
+            title, hint = exercises.known_mistake(name)
+            self.assertTrue(title and hint)
+
+    def test_finding_one(self):
+        first = self.KNOWN[0]
+        for word in (first.id, first.name, first.folder):
+            self.assertIs(exercises.find(self.KNOWN, word), first)
+        with self.assertRaisesRegex(exercises.ExerciseError, 'no exercise "9.9"'):
+            exercises.find(self.KNOWN, "9.9")
+
+
+if __name__ == "__main__":
+    unittest.main()
