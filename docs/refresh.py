@@ -1,4 +1,4 @@
-"""Keeps true what the pages quote: code, what the ladder prints, recorded speeds, the timetable.
+"""Keeps true what the pages quote: code, what the ladder prints, recorded speeds, exercises, the timetable.
 
   python3 docs/refresh.py [PAGE…]                  rewrites the marked pieces of the pages, or of all of them
   python3 docs/refresh.py --check [PAGE…]          changes nothing; fails if a page says what is no longer so
@@ -9,12 +9,14 @@ A piece stands between two comments on lines of their own, and everything betwee
   <!-- code: FILE | TEXT OF FIRST LINE | TEXT OF LAST LINE -->           lines of a file, its path relative to the page
   <!-- output: ARGUMENTS | TEXT OF FIRST LINE | TEXT OF LAST LINE -->    lines of what `ladder ARGUMENTS` prints
   <!-- speed -->   <!-- speed: 3 -->                                     recorded speeds, of all phases or of one
+  <!-- exercises -->   <!-- exercises: 3 -->                             what there is to do, in all phases or in one
   <!-- timetable -->                                                     the chapters' minutes, added up
   <!-- end -->
 
 A piece goes from the one line that contains the first text to the next line from there that contains the last text. Without
 a last text it is that one line, without both it is everything. Space of any width in a text stands for space of any width.
-A text that no line has, or a first text that several lines have, is an error: nothing is quoted by accident.
+A text that no line has, or a first text that several lines have, is an error: nothing is quoted by accident. Lines that mark an
+exercise's solution in a kernel are not quoted; common/classroom/marks.py says which they are.
 
 Times change from run to run. A piece of output that differs from the page in nothing but times is left as it is.
 """
@@ -28,14 +30,18 @@ import subprocess
 import sys
 import textwrap
 
+import exercise_table
 import speed_table
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "common/classroom"))
+import marks  # noqa: E402
+
 PROGRAM = ROOT / "build/common/cli/ladder"
 PAGES = ("*.md", "common/**/*.md", "docs/**/*.md", "phase*/**/*.md", "tests/**/*.md")
 TIMED_PAGES = ("docs/primer.md", "phase*/README.md")
 LANGUAGES = {".h": "cpp", ".cpp": "cpp", ".cuh": "cpp", ".cu": "cpp", ".py": "python", ".sh": "sh", ".cmake": "cmake"}
-MARKER = re.compile(r"( *)<!-- (code|output|speed|timetable|end)(?::\s+(.*?))? -->")
+MARKER = re.compile(r"( *)<!-- (code|output|speed|exercises|timetable|end)(?::\s+(.*?))? -->")
 FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 
@@ -63,6 +69,17 @@ def selected(lines, first, last, where):
         if squeezed(last) in squeezed(lines[end]):
             return lines[start:end + 1]
     raise Problem(f'{where}: no line from line {start + 1} on contains the last text "{last}"')
+
+
+def code_lines(file):
+    """The lines of a file that a page may quote: those of a kernel without the marks of its exercises."""
+    text = file.read_text()
+    if file.suffix == ".cuh":
+        try:
+            text = marks.solution(text)
+        except marks.MarkError as problem:
+            raise Problem(f"{file.name}: {problem}") from problem
+    return text.splitlines()
 
 
 def dedented(lines):
@@ -118,6 +135,9 @@ def timetable(root, page):
                 raise Problem(f'{file.relative_to(root)} does not say "Reading: N minutes."')
             continue
         title = re.search(r"^# (.*)", text, re.MULTILINE).group(1)
+        exercises = exercise_table.minutes(file.parent)
+        if exercises is not None and (not said[1] or int(said[1].group(1)) != exercises):
+            raise Problem(f'{file.relative_to(root)} does not say "Exercises: {exercises} minutes.", which is the sum of its exercises.toml')
         link = os.path.relpath(file, page.parent)
         minutes.append((f"[{title}]({link})", *(int(s.group(1)) if s else 0 for s in said)))
     if not minutes:
@@ -138,13 +158,18 @@ def piece(kind, said, page, root, ladder):
         file = page.parent / what
         if not what or not file.is_file():
             raise Problem(f'code: there is no file "{what}" beside this page')
-        return fenced(selected(file.read_text().splitlines(), first, last, what), LANGUAGES.get(file.suffix, ""))
+        return fenced(selected(code_lines(file), first, last, what), LANGUAGES.get(file.suffix, ""))
     if kind == "output":
         return fenced(selected(ladder.lines(what), first, last, f"ladder {what}"))
-    if kind == "speed":
+    if kind in ("speed", "exercises"):
         if what and not what.isdigit():
-            raise Problem(f'speed: "{what}" is not the number of a phase')
-        return speed_table.section(root, page, int(what) if what else None)
+            raise Problem(f'{kind}: "{what}" is not the number of a phase')
+        phase = int(what) if what else None
+        if kind == "speed":
+            return speed_table.section(root, page, phase)
+        if not (table := exercise_table.table(root, page, phase)):
+            raise Problem("exercises: there are none" + (f" in phase {phase}" if what else ""))
+        return table
     return timetable(root, page)
 
 

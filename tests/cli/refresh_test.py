@@ -39,6 +39,17 @@ void kernel(T x) {
 }
 """
 
+EXERCISES = """[[exercise]]
+kind = "build"
+title = "The sum"
+minutes = 40
+
+[[exercise]]
+kind = "fix"
+title = "Wrong on Tuesday"
+minutes = 15
+"""
+
 PAGE = """# A page
 
 <!-- code: kernel.cuh | for (int j | } -->
@@ -169,6 +180,13 @@ class Pieces(Book):
         self.refreshed_page()
         self.assertIn("```cpp\n#pragma unroll\nfor (;;) {\n    g();\n}\n```", self.page.read_text())
 
+    def test_marks_of_exercises_are_not_quoted(self):
+        marked = CODE.replace("        use(x);", "        // BEGIN SOLUTION first: use x\n        use(x);")
+        marked = marked.replace("    }\n    use", "        //= use(0);\n        // END SOLUTION first\n    }\n    use")
+        self.write("phase0_x/kernel.cuh", marked)
+        self.refreshed_page()
+        self.assertEqual(self.page.read_text(), REFRESHED)
+
     def test_code_with_a_fence_in_it(self):
         self.write("phase0_x/note.h", "/// ```\n/// x\n/// ```\n")
         self.page.write_text("<!-- code: note.h -->\n<!-- end -->\n")
@@ -238,6 +256,10 @@ class Refused(Book):
         self.assert_refused("<!-- code: kernel.cuh -->\n<!-- code: kernel.cuh -->\n<!-- end -->\n", "no <!-- end -->")
         self.assert_refused("<!-- end -->\n", "an end without a beginning")
 
+    def test_a_mark_that_does_not_end(self):
+        self.write("phase0_x/kernel.cuh", CODE.replace("    for", "    // BEGIN SOLUTION loop: use x\n    for"))
+        self.assert_refused(PAGE, "kernel.cuh: loop has begun, and does not end")
+
     def test_too_many_texts(self):
         self.assert_refused("<!-- code: kernel.cuh | for | } | } -->\n<!-- end -->\n", "at most two texts")
 
@@ -268,6 +290,31 @@ class Tables(Book):
         result = self.refresh()
         self.assertEqual(result.returncode, 1)
         self.assertIn("phase0_x/README.md does not say", result.stderr)
+
+    def test_a_chapter_whose_minutes_are_not_those_of_its_exercises(self):
+        self.write("phase0_x/exercises/exercises.toml", EXERCISES)
+        self.write("docs/instructors.md", "<!-- timetable -->\n<!-- end -->\n")
+        self.page.write_text("# Phase 0: a title\n\n*Reading: 35 minutes. Exercises: 55 minutes.*\n")
+        self.refreshed_page()
+        self.assertEqual(self.refresh("--check").returncode, 0)
+        for said in ("Exercises: 60 minutes.", ""):
+            self.page.write_text(f"# Phase 0: a title\n\n*Reading: 35 minutes. {said}*\n")
+            result = self.refresh("--check")
+            self.assertEqual(result.returncode, 1)
+            self.assertIn('phase0_x/README.md does not say "Exercises: 55 minutes."', result.stderr)
+
+    def test_exercises(self):
+        self.write("phase0_x/exercises/exercises.toml", EXERCISES)
+        self.write("phase1_y/exercises/exercises.toml", EXERCISES.replace("The sum", "The loop"))
+        page = self.write("phase0_x/exercises/README.md", "<!-- exercises: 0 -->\n<!-- end -->\n")
+        every = self.write("docs/instructors.md", "<!-- exercises -->\n<!-- end -->\n")
+        self.refreshed_page()
+        self.assertIn("|---|---|---:|---|\n| 0.1 | build | 40 | The sum |\n| 0.2 | fix | 15 | Wrong on Tuesday |\n", page.read_text())
+        self.assertNotIn("| 1.", page.read_text())
+        self.assertIn("| 0.2 | fix | 15 | [Wrong on Tuesday](../phase0_x/exercises/README.md) |\n"
+                      "| 1.1 | build | 40 | [The loop](../phase1_y/exercises/README.md) |\n", every.read_text())
+        self.assert_refused("<!-- exercises: two -->\n<!-- end -->\n", '"two" is not the number of a phase')
+        self.assert_refused("<!-- exercises: 2 -->\n<!-- end -->\n", "there are none in phase 2")
 
     def test_speeds_of_one_phase(self):
         def case(phase, name):
