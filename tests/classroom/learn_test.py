@@ -4,6 +4,7 @@ judge, whose sources are the same."""
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -95,6 +96,14 @@ class Learn(Typed):
         said = self.typed("learn", "check", code=1)
         self.assertIn("looks like: the old sum l_i not rescaled", said)
         self.assertIn("expected", said)
+
+    def test_the_front_page_shows_what_is_said(self):
+        page = (ROOT / "README.md").read_text()
+        shown = page.split("before anything is mended:\n\n```\n")[1].split("\n```")[0]
+        self.typed("learn", "start", "3.4")
+        said = self.typed("learn", "check", "3.4", "--seed", "1", code=1)
+        without_time = re.sub(r"saved [\d:]+", "saved 18:42:07", said)
+        self.assertTrue(without_time.startswith(shown), without_time)
 
     def test_watching(self):
         self.typed("learn", "start", EXERCISE.id)
