@@ -203,6 +203,8 @@ def finished(text, resolve):
             text = re.sub(rf'<a href="#{name}">[^<]*</a>(?: &#124;\s*)?', "", text)
     if not re.search(r"\\\(|\\\[", text):
         text = re.sub(r'<script type="text/x-mathjax-config">.*?</script>\s*<script[^>]*MathJax\.js[^>]*></script>', "", text, flags=re.DOTALL)
+    text = text.replace('<li class="footer">', f'<li class="footer">Code: <a href="{resolve("LICENSE")}">MIT</a>. Chapters and figures: '
+                        f'<a href="{resolve("LICENSE-docs")}">CC BY 4.0</a>. ', 1)
     if awesome():
         scripts = "".join(f'<script src="{name}"></script>' for name in AWESOME_SCRIPTS)
         starts = "".join(f"{name}.init();" for name in AWESOME_SCRIPTS.values())

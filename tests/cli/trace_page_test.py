@@ -239,6 +239,17 @@ class Page(unittest.TestCase):
         self.assertEqual(self.text("#position"), here)
         self.assertIn("computes S", self.text(".what"))
 
+    def test_a_wrong_result_is_played_to_its_end(self):
+        file = os.path.join(self.folder.name, "result.html")
+        subprocess.run([WRONG_KERNEL, file, "result"], capture_output=True, text=True, check=True)
+        self.visit(pathlib.Path(file).as_uri())
+        self.assertEqual(self.text(".verdict"), "wrong, error 2.5e-1, allowed 1.0e-6")
+        self.assertEqual(self.text(".diagnosis h3"), "Not what the reference gives")
+        self.assertIn("1 of 64 elements wrong", self.text(".diagnosis pre"))
+        self.assertEqual(self.browser.run("return document.querySelectorAll('circle.fault').length"), 0)
+        self.press("End")
+        self.assertEqual(self.counters()["K"], (64 * 4 * 4, 0))
+
     def test_dark_and_light(self):
         papers = []
         for scheme in ("dark", "light"):
