@@ -20,6 +20,7 @@ void add_fuzz(CLI::App& app, Action& action);
 void add_profile(CLI::App& app, Action& action);
 void add_bench(CLI::App& app, Action& action);
 void add_trace(CLI::App& app, Action& action);
+void add_quiz(CLI::App& app, Action& action);
 
 enum class DeviceChoice { automatic, cpu, cuda };
 
