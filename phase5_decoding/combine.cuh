@@ -2,7 +2,6 @@
 
 #include "common/attention/dispatch.cuh"
 #include "common/attention/global_bytes.h"
-#include "common/attention/warp_reduce.cuh"
 #include "common/attention/watch.cuh"
 #include "phase5_decoding/decode_arguments.h"
 #include "phase5_decoding/merge.cuh"
@@ -19,15 +18,17 @@ namespace ladder::SIMT_MACHINE {
 ///
 /// a weighted mean: the parts with large sums count most. Nothing here knows of keys, heads or masks.
 ///
-///   grid    x = ceil(N / 4)
-///   block   128 threads = 4 warps, each owns one row: lane k fetches LSE_p for p = k, k + 32, … and owns
-///           columns k, k + 32, …
-///   shared  none: a weight travels from its lane to the others by shuffle
-///   global  reads O_p once and LSE_p twice (for the maximum, then for the weights); writes O and LSE once
+///   grid    x = N
+///   block   256 threads = 8 warps, which own a row together: warp w merges parts w, w + 8, …, fetching four at a time;
+///           lane k owns columns k, k + 32, … Then the warps' results are merged, by the same rule
+///   shared  O_w   [8, D]     32 D     one line per warp
+///           m, s  [1, 8]     64       the largest LSE_p that it met, and the sum of exp(LSE_p - m)
+///   global  reads O_p and LSE_p once; writes O and LSE once
 // clang-format on
 
-inline constexpr int kCombineThreads = 128;                ///< of a block
-inline constexpr int kCombineRows = kCombineThreads / 32;  ///< of a block: a warp for each
+inline constexpr int kCombineWarps = 8;                     ///< of a block
+inline constexpr int kCombineThreads = 32 * kCombineWarps;  ///< likewise
+inline constexpr int kPartsAtOnce = 4;                      ///< that a warp has under way
 
 /// What the kernel is given: P parts of each of N rows.
 template <class T>
@@ -38,56 +39,92 @@ struct CombineTensors {
     simt::GlobalTensor<float, 1> LSE;          ///< [N]
 };
 
+/// What x, of a part whose sum has the logarithm `part`, contributes where the largest of these is `largest`.
+///
+/// The O of a part that saw nothing that counts may be NaN (0 / 0); 0 * NaN would be NaN, so it is left out where
+/// others count. (Left out with it: the NaN of 0 * inf, where a part has only scores of -inf and V is infinite. One
+/// split keeps it.)
+__device__ __forceinline__ float contribution(float x, float part, float largest) {
+    if (part == -INFINITY && largest != -INFINITY) return 0.0f;
+    const float weight = merge_weight(part, largest);
+    return weight * x;
+}
+
 template <class T, int D>
 __global__ void __launch_bounds__(kCombineThreads) decode_combine_kernel(CombineTensors<T> t) {
-    const int lane = threadIdx.x % 32;
-    const std::int64_t n = std::int64_t(blockIdx.x) * kCombineRows + threadIdx.x / 32;
+    constexpr int columns = D / 32;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const std::int64_t n = blockIdx.x;
     const int parts = int(t.O_p.extent(0)), head_dim = int(t.O.extent(1));
-    if (n >= t.O.extent(0)) return;  // a whole warp leaves, and no barrier waits for it
 
-    float largest = -INFINITY;
-    for (int p = lane; p < parts; p += 32) largest = fmaxf(largest, t.LSE_p(p, n));
-    largest = warp_max(largest);
-    watch_maximum(n, largest);
+    simt::SharedArena arena;
+    const auto O_w = arena.tile<float, kCombineWarps, D>("O_w");
+    const auto m_w = arena.tile<float, 1, kCombineWarps>("m");
+    const auto s_w = arena.tile<float, 1, kCombineWarps>("s");
 
-    float sum = 0.0f, O_n[D / 32];
+    float m = -INFINITY, s = 0.0f, O_n[columns] = {};
+    for (int first = warp; first < parts; first += kPartsAtOnce * kCombineWarps) {
+        const int mine = first + lane * kCombineWarps;  // lane i fetches the LSE of the i-th of these parts
+        float LSE_mine = -INFINITY;                     // as of a part that saw nothing, where there is none
+        if (lane < kPartsAtOnce && mine < parts) LSE_mine = t.LSE_p(mine, n);
+        float O_p[kPartsAtOnce][columns];
 #pragma unroll
-    for (int c = 0; c < D / 32; ++c) O_n[c] = 0.0f;
-
-    for (int first = 0; first < parts; first += 32) {
-        float lse_mine = -INFINITY;
-        if (first + lane < parts) lse_mine = t.LSE_p(first + lane, n);
-        const int here = parts - first < 32 ? parts - first : 32;
-#pragma unroll 4
-        for (int p = 0; p < here; ++p) {
-            const float lse = __shfl_sync(0xffffffffu, lse_mine, p);
-            // The O of a part that saw nothing that counts may be NaN (0 / 0); 0 * NaN would be NaN, so it is left out.
-            // (Left out with it: the NaN of 0 * inf, where a part has only scores of -inf and V is infinite. One split
-            // keeps it.)
-            const bool counts = lse != -INFINITY || largest == -INFINITY;
-            const float weight = counts ? merge_weight(lse, largest) : 0.0f;
-            sum += weight;
-            watch_rescale(n, weight, first + p);
+        for (int i = 0; i < kPartsAtOnce; ++i)
 #pragma unroll
-            for (int c = 0; c < D / 32; ++c) {
-                if (lane + 32 * c >= head_dim) continue;
-                const float O_p = t.O_p(first + p, n, lane + 32 * c);
-                O_n[c] += counts ? weight * O_p : 0.0f;
+            for (int c = 0; c < columns; ++c) {
+                const int p = first + i * kCombineWarps, column = lane + 32 * c;
+                O_p[i][c] = 0.0f;
+                if (p < parts && column < head_dim) O_p[i][c] = t.O_p(p, n, column);
             }
+
+        float LSE_p[kPartsAtOnce], m_new = m;
+#pragma unroll
+        for (int i = 0; i < kPartsAtOnce; ++i) {
+            LSE_p[i] = __shfl_sync(0xffffffffu, LSE_mine, i);
+            const bool is_number = LSE_p[i] == LSE_p[i];  // NaN ranks above all, so that nobody leaves it out
+            m_new = fmaxf(m_new, is_number ? LSE_p[i] : INFINITY);
         }
+        watch_maximum(n, m_new, warp);
+        s = contribution(s, m, m_new);
+#pragma unroll
+        for (int c = 0; c < columns; ++c) O_n[c] = contribution(O_n[c], m, m_new);
+#pragma unroll
+        for (int i = 0; i < kPartsAtOnce; ++i) {
+            s += contribution(1.0f, LSE_p[i], m_new);
+#pragma unroll
+            for (int c = 0; c < columns; ++c) O_n[c] += contribution(O_p[i][c], LSE_p[i], m_new);
+        }
+        m = m_new;
     }
 
 #pragma unroll
-    for (int c = 0; c < D / 32; ++c)
-        if (lane + 32 * c < head_dim) t.O(n, lane + 32 * c) = T(O_n[c] / sum);
-    if (lane == 0) t.LSE(n) = largest + logf(sum);
+    for (int c = 0; c < columns; ++c) O_w(warp, lane + 32 * c) = O_n[c];
+    if (lane == 0) {
+        m_w(0, warp) = m;
+        s_w(0, warp) = s;
+    }
+    __syncthreads();  // every warp's line is there before anyone merges
+
+    float largest = -INFINITY;
+#pragma unroll
+    for (int w = 0; w < kCombineWarps; ++w) largest = fmaxf(largest, m_w(0, w));
+    for (int c = threadIdx.x; c < head_dim; c += kCombineThreads) {
+        float sum = 0.0f, O_c = 0.0f;  // in the order of the warps, so that the last bit is always the same
+#pragma unroll
+        for (int w = 0; w < kCombineWarps; ++w) {
+            sum += contribution(s_w(0, w), m_w(0, w), largest);
+            O_c += contribution(O_w(w, c), m_w(0, w), largest);
+        }
+        t.O(n, c) = T(O_c / sum);
+        if (c == 0) t.LSE(n) = largest + logf(sum);
+    }
 }
 
-/// Every partial O once, every partial LSE twice; O and LSE once.
+/// Every partial O and LSE once; O and LSE once.
 GlobalBytes decode_combine_bytes(const CombineArguments& a) {
     const std::uint64_t parts = a.parts() * a.rows(), row = a.head_dim();
     const std::uint64_t element = a.out.type == simt::ElementType::f32 ? 4 : 2;
-    return {.read = parts * (row + 2) * sizeof(float), .written = a.rows() * (row * element + sizeof(float))};
+    return {.read = parts * (row + 1) * sizeof(float), .written = a.rows() * (row * element + sizeof(float))};
 }
 
 /// Launches the kernel compiled for the result's dtype and head dimension.
@@ -95,8 +132,10 @@ void launch_decode_combine(const CombineArguments& a) {
     with_element_type(a.out.type, [&]<class T>(std::type_identity<T>) {
         with_head_dim(a.head_dim(), [&]<int D>(std::integral_constant<int, D>) {
             cudaLaunchConfig_t config{};
-            config.gridDim = dim3(ceil_div(a.rows(), kCombineRows));
+            config.gridDim = dim3(unsigned(a.rows()));
             config.blockDim = dim3(kCombineThreads);
+            config.dynamicSmemBytes =
+                simt::shared_bytes<float>(kCombineWarps, D) + 2 * simt::shared_bytes<float>(1, kCombineWarps);
             config.stream = static_cast<cudaStream_t>(a.stream);
             simt::launch("decode_combine_kernel", config, decode_combine_kernel<T, D>,
                          CombineTensors<T>{.O_p = simt::global_tensor<const float, 3>(a.out_parts),

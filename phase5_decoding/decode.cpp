@@ -1,9 +1,12 @@
 #include "phase5_decoding/decode.h"
 
+#include <c10/core/ScalarType.h>
+
 #include <algorithm>
 #include <limits>
 #include <sstream>
 #include <stdexcept>
+#include <string>
 
 #include "common/attention/allocate.h"
 #include "common/attention/check.h"
@@ -15,15 +18,19 @@
 
 namespace ladder {
 
-// decode.cuh and combine.cuh, compiled once per machine.
+// decode.cuh, decode_pipelined.cuh and combine.cuh, compiled once per machine.
 namespace cpu {
 void launch_decode_split(const DecodeArguments&);
+void launch_decode_pipelined(const DecodeArguments&);
 void launch_decode_combine(const CombineArguments&);
 GlobalBytes decode_split_bytes(const DecodeArguments&);
+GlobalBytes decode_pipelined_bytes(const DecodeArguments&);
+std::size_t decode_pipelined_shared_bytes(const DecodeArguments&);
 GlobalBytes decode_combine_bytes(const CombineArguments&);
 }  // namespace cpu
 namespace cuda {
 [[gnu::weak]] void launch_decode_split(const DecodeArguments&);
+[[gnu::weak]] void launch_decode_pipelined(const DecodeArguments&);
 [[gnu::weak]] void launch_decode_combine(const CombineArguments&);
 }  // namespace cuda
 
@@ -78,25 +85,74 @@ int checked_splits(int64_t splits, int64_t row_tiles) {
     return int(splits);
 }
 
+/// Which kernel a call is for.
+enum class Kernel { chosen, plain, pipelined };
+
+/// Why the pipelined kernel cannot take the problem, whatever the device; empty if it can.
+std::string pipelined_complaint(const torch::Tensor& q, const DecodeArguments& a) {
+    if (a.q.type == simt::ElementType::f32)
+        return std::string("q: the dtype is ") + c10::toString(q.scalar_type()) + "; accepts float16 and bfloat16";
+    if (!a.k.rows_aligned_to_16_bytes() || !a.v.rows_aligned_to_16_bytes())
+        return "k, v: their rows must start at multiples of 16 bytes and be multiples of 16 bytes long";
+    if (a.mask != Mask::none && a.query_length() > 1)
+        return "mask: with several query tokens, none is accepted: all rows must see the same keys";
+    return {};
+}
+
+/// Warps of a block of the pipelined kernel: 8 where the device has the shared memory for it, otherwise 4.
+int pipelined_warps(DecodeArguments a, const simt::Device& device) {
+    a.warps = 8;
+    return cpu::decode_pipelined_shared_bytes(a) <= std::size_t(device.shared_bytes_per_block_optin) ? 8 : 4;
+}
+
+/// Blocks of the pipelined kernel that live on one multiprocessor at a time: shared memory is what there is least of.
+int pipelined_resident(const DecodeArguments& a, const simt::Device& device) {
+    constexpr std::size_t reserved = 1024;  // by CUDA, for each block
+    return std::max(1, device.shared_bytes_per_multiprocessor / int(cpu::decode_pipelined_shared_bytes(a) + reserved));
+}
+
+/// Sets `a.warps`: how the kernel that was asked for, or the one that suits the device, takes the problem.
+void choose_kernel(Kernel kernel, const torch::Tensor& q, DecodeArguments& a) {
+    if (kernel == Kernel::plain) return;
+    const simt::Device device = device_limits(q.device());
+    const std::string complaint = pipelined_complaint(q, a);
+    DecodeArguments pipelined = a;
+    pipelined.warps = pipelined_warps(a, device);
+    const std::size_t shared_bytes = cpu::decode_pipelined_shared_bytes(pipelined);
+    if (kernel == Kernel::pipelined) {
+        if (!complaint.empty()) refuse("flash_decode_pipelined: ", complaint);
+        simt::require_compute_capability(device, 8, 0, "flash_decode_pipelined");
+        check_shared_memory("flash_decode_pipelined", shared_bytes, q.device(), "a smaller head dimension needs less");
+    } else if (!complaint.empty() || !device.has_compute_capability(8, 0) ||
+               shared_bytes > std::size_t(device.shared_bytes_per_block_optin)) {
+        return;
+    }
+    a.warps = pipelined.warps;
+}
+
 /// Checks a call and describes it, all but the memory for results.
-DecodeArguments decode_arguments(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+DecodeArguments decode_arguments(Kernel kernel, const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                  const DecodeOptions& options) {
     check_attention(q, k, v, options.attention, kMasks);
     check_rows("q", q.size(0) * q.size(1) * q.size(2));
     DecodeArguments arguments;
     static_cast<AttentionArguments&>(arguments) = attention_arguments(q, k, v, q, {}, options.attention);
     arguments.lengths = lengths_of(options.kv_lengths, k);
+    choose_kernel(kernel, q, arguments);
 
-    const int row_tile = row_tile_size(arguments.rows_per_kv_head(), q.size(3));
+    const simt::Device device = device_limits(q.device());
+    const int row_tile =
+        arguments.warps ? kPipelinedRows : row_tile_size(arguments.rows_per_kv_head(), arguments.head_dim());
     const int64_t row_tiles = ceil_div(arguments.rows_per_kv_head(), row_tile);
     if (options.splits) {
         arguments.splits = checked_splits(*options.splits, row_tiles);
     } else {
         const int64_t longest = *std::max_element(arguments.lengths.begin(), arguments.lengths.end());
-        arguments.splits = choose_splits({.blocks = k.size(0) * k.size(1) * row_tiles,
-                                          .key_tiles = std::max<int64_t>(1, ceil_div(longest, kKeyTile)),
-                                          .resident_blocks = resident_blocks(row_tile)},
-                                         device_limits(q.device()));
+        arguments.splits = choose_splits(
+            {.blocks = k.size(0) * k.size(1) * row_tiles,
+             .key_tiles = std::max<int64_t>(1, ceil_div(longest, kKeyTile)),
+             .resident_blocks = arguments.warps ? pipelined_resident(arguments, device) : resident_blocks(row_tile)},
+            device);
     }
     return arguments;
 }
@@ -111,11 +167,9 @@ simt::TensorArgument lengths_argument(const torch::Tensor& int32_lengths) {
             .strides = {1}};
 }
 
-}  // namespace
-
-AttentionResult flash_decode(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
-                             const DecodeOptions& options) {
-    DecodeArguments arguments = decode_arguments(q, k, v, options);
+AttentionResult run(const char* entry, Kernel kernel, const torch::Tensor& q, const torch::Tensor& k,
+                    const torch::Tensor& v, const DecodeOptions& options) {
+    DecodeArguments arguments = decode_arguments(kernel, q, k, v, options);
     const auto in_float32 = q.options().dtype(torch::kFloat32);
     AttentionResult result{.out = allocate(q.sizes(), q.options()), .lse = allocate(q.sizes().slice(0, 3), in_float32)};
     arguments.out = tensor_argument("O", result.out.view({-1, q.size(3)}));
@@ -126,35 +180,31 @@ AttentionResult flash_decode(const torch::Tensor& q, const torch::Tensor& k, con
         lengths = options.kv_lengths->to(torch::kInt32).contiguous();
         arguments.kv_lengths = lengths_argument(lengths);
     }
-    if (arguments.splits == 1) {
-        run_on(q.device(), cpu::launch_decode_split, cuda::launch_decode_split, arguments);
-        check_written("flash_decode", result);
-        return result;
+    if (arguments.splits > 1) {
+        out_parts = allocate({arguments.splits, arguments.rows(), q.size(3)}, in_float32);
+        lse_parts = allocate({arguments.splits, arguments.rows()}, in_float32);
+        arguments.out_parts = tensor_argument("O_part", out_parts);
+        arguments.lse_parts = tensor_argument("LSE_part", lse_parts);
     }
-    out_parts = allocate({arguments.splits, arguments.rows(), q.size(3)}, in_float32);
-    lse_parts = allocate({arguments.splits, arguments.rows()}, in_float32);
-    arguments.out_parts = tensor_argument("O_part", out_parts);
-    arguments.lse_parts = tensor_argument("LSE_part", lse_parts);
-    run_on(q.device(), cpu::launch_decode_split, cuda::launch_decode_split, arguments);
-    run_on(q.device(), cpu::launch_decode_combine, cuda::launch_decode_combine,
-           CombineArguments{.out_parts = arguments.out_parts,
-                            .lse_parts = arguments.lse_parts,
-                            .out = arguments.out,
-                            .lse = arguments.lse});
-    check_written("flash_decode", result);
+    if (arguments.warps)
+        run_on(q.device(), cpu::launch_decode_pipelined, cuda::launch_decode_pipelined, arguments);
+    else
+        run_on(q.device(), cpu::launch_decode_split, cuda::launch_decode_split, arguments);
+    if (arguments.splits > 1)
+        run_on(q.device(), cpu::launch_decode_combine, cuda::launch_decode_combine,
+               CombineArguments{.out_parts = arguments.out_parts,
+                                .lse_parts = arguments.lse_parts,
+                                .out = arguments.out,
+                                .lse = arguments.lse});
+    check_written(entry, result);
     return result;
 }
 
-int flash_decode_splits(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
-                        const DecodeOptions& options) {
-    return decode_arguments(q, k, v, options).splits;
-}
-
-GlobalBytes flash_decode_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
-                               const DecodeOptions& options) {
-    DecodeArguments arguments = decode_arguments(q, k, v, options);
+GlobalBytes bytes_of(Kernel kernel, const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                     const DecodeOptions& options) {
+    DecodeArguments arguments = decode_arguments(kernel, q, k, v, options);
     if (options.kv_lengths) arguments.kv_lengths.rank = 1;
-    GlobalBytes bytes = cpu::decode_split_bytes(arguments);
+    GlobalBytes bytes = arguments.warps ? cpu::decode_pipelined_bytes(arguments) : cpu::decode_split_bytes(arguments);
     if (arguments.splits > 1) {
         CombineArguments combine;
         combine.out_parts.extents = {arguments.splits, arguments.rows(), arguments.head_dim()};
@@ -164,6 +214,43 @@ GlobalBytes flash_decode_bytes(const torch::Tensor& q, const torch::Tensor& k, c
         bytes.written += merging.written;
     }
     return bytes;
+}
+
+}  // namespace
+
+AttentionResult flash_decode(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                             const DecodeOptions& options) {
+    return run("flash_decode", Kernel::chosen, q, k, v, options);
+}
+
+AttentionResult flash_decode_plain(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                                   const DecodeOptions& options) {
+    return run("flash_decode_plain", Kernel::plain, q, k, v, options);
+}
+
+AttentionResult flash_decode_pipelined(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                                       const DecodeOptions& options) {
+    return run("flash_decode_pipelined", Kernel::pipelined, q, k, v, options);
+}
+
+int flash_decode_splits(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                        const DecodeOptions& options) {
+    return decode_arguments(Kernel::chosen, q, k, v, options).splits;
+}
+
+GlobalBytes flash_decode_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                               const DecodeOptions& options) {
+    return bytes_of(Kernel::chosen, q, k, v, options);
+}
+
+GlobalBytes flash_decode_plain_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                                     const DecodeOptions& options) {
+    return bytes_of(Kernel::plain, q, k, v, options);
+}
+
+GlobalBytes flash_decode_pipelined_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                                         const DecodeOptions& options) {
+    return bytes_of(Kernel::pipelined, q, k, v, options);
 }
 
 AttentionResult merge_partials(const torch::Tensor& out_parts, const torch::Tensor& lse_parts) {

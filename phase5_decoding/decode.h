@@ -35,17 +35,33 @@ struct DecodeOptions {
 /// beyond rounding; with a given count, runs repeat bitwise. Splits are merged by their log-sum-exp in float32, whose
 /// rounding, a relative 2^-24, their weights carry: where all scores lie near 1000 or -1000 that is 3e-5 of a weight.
 ///
-/// Runs on the device that holds the tensors. Throws std::invalid_argument on bad input, before anything is launched.
+/// Runs on the device that holds the tensors, with the kernel of decode_pipelined.cuh where that can run, and with that
+/// of decode.cuh otherwise. Throws std::invalid_argument on bad input, before anything is launched.
 AttentionResult flash_decode(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                              const DecodeOptions& options = {});
+
+/// The same with the kernel of decode.cuh, always.
+AttentionResult flash_decode_plain(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                                   const DecodeOptions& options = {});
+
+/// The same with the kernel of decode_pipelined.cuh, always: float16 or bfloat16; rows of k and v that start at
+/// multiples of 16 bytes and are multiples of 16 bytes long; a mask with one query token only. Throws
+/// std::invalid_argument for anything else, and for a device with too little shared memory; std::runtime_error for one
+/// below compute capability 8.0.
+AttentionResult flash_decode_pipelined(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                                       const DecodeOptions& options = {});
 
 /// The split count that flash_decode uses for such a call: the given one, or the planned one.
 int flash_decode_splits(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                         const DecodeOptions& options = {});
 
-/// What flash_decode moves between its kernels and global memory for such a call, both kernels together.
+/// What each of them moves between its kernels and global memory for such a call, both kernels together.
 GlobalBytes flash_decode_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                const DecodeOptions& options = {});
+GlobalBytes flash_decode_plain_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                                     const DecodeOptions& options = {});
+GlobalBytes flash_decode_pipelined_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                                         const DecodeOptions& options = {});
 
 /// Merges attention over parts of the keys into attention over all of them: the combine kernel on its own.
 ///

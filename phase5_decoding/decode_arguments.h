@@ -16,6 +16,7 @@ struct DecodeArguments : AttentionArguments {
     simt::TensorArgument lse_parts;     ///< [splits, N] float32; likewise
     std::vector<std::int64_t> lengths;  ///< of every sequence, as the host knows them
     int splits = 1;                     ///< pieces that the keys of a sequence are cut into
+    int warps = 0;                      ///< of a block of the pipelined kernel: 4 or 8; 0 for the plain one
 
     /// Query heads that share a KV head; rows of Q that read one KV head of one sequence; all rows, N.
     std::int64_t group() const { return query_heads() / kv_heads(); }

@@ -26,7 +26,6 @@ double estimated_time(const DecodeWork& work, const simt::Device& device, int sp
 }
 
 int choose_splits(const DecodeWork& work, const simt::Device& device) {
-    if (work.blocks >= blocks_at_once(work, device)) return 1;
     int best = 1;
     for (int splits = 2; splits <= std::min<std::int64_t>(work.key_tiles, kMaxSplits); ++splits)
         if (estimated_time(work, device, splits) < estimated_time(work, device, best)) best = splits;

@@ -26,6 +26,8 @@ constexpr int row_tile_size(std::int64_t rows, std::int64_t head_dim) {
 /// as many registers as 65536 allow. More rows need more registers, so fewer blocks fit.
 constexpr int resident_blocks(int row_tile) { return row_tile == 1 ? 4 : row_tile == 4 ? 3 : 2; }
 
+inline constexpr int kPipelinedRows = 16;  ///< of a block of decode_pipelined.cuh: as many as a tensor core's tile has
+
 /// What there is to share out.
 struct DecodeWork {
     std::int64_t blocks = 1;     ///< without any split: batch * KV heads * row tiles
@@ -36,8 +38,8 @@ struct DecodeWork {
 /// How long decoding takes with so many splits, in units of the time that a block takes for one tile of keys.
 double estimated_time(const DecodeWork& work, const simt::Device& device, int splits);
 
-/// Into how many pieces to split the keys of each sequence: the smallest count of least estimated time. 1 where the
-/// blocks fill the device already, and never more than there are tiles of keys.
+/// Into how many pieces to split the keys of each sequence: the smallest count of least estimated time, and never more
+/// than there are tiles of keys.
 int choose_splits(const DecodeWork& work, const simt::Device& device);
 
 }  // namespace ladder

@@ -4,11 +4,50 @@
 namespace ladder::mutants {
 namespace {
 
-/// flash_decode with a given number of splits, and lengths where they are given.
+/// The kernel of decode.cuh with a given number of splits, and lengths where they are given.
 reference::AttentionEntry decode(int64_t splits, std::optional<torch::Tensor> kv_lengths = {}) {
     return [=](const auto& q, const auto& k, const auto& v, const AttentionOptions& options) {
-        return flash_decode(q, k, v, {.attention = options, .kv_lengths = kv_lengths, .splits = splits});
+        return flash_decode_plain(q, k, v, {.attention = options, .kv_lengths = kv_lengths, .splits = splits});
     };
+}
+
+/// The same with the kernel of decode_pipelined.cuh.
+reference::AttentionEntry pipelined(int64_t splits, std::optional<torch::Tensor> kv_lengths = {}) {
+    return [=](const auto& q, const auto& k, const auto& v, const AttentionOptions& options) {
+        return flash_decode_pipelined(q, k, v, {.attention = options, .kv_lengths = kv_lengths, .splits = splits});
+    };
+}
+
+/// For 16-bit elements: more keys than a ring holds, a last tile that is not full, groups of several rows and more than
+/// one tile of them, surplus columns, sequences of their own lengths, one of them empty.
+void add_pipelined_trials(std::vector<Trial>& trials, torch::ScalarType dtype) {
+    using reference::Family;
+    const torch::Tensor lengths = at::tensor(at::ArrayRef<int64_t>{1500, 0, 129}, at::kLong);
+    const auto add = [&](reference::AttentionCase problem, auto entry, std::optional<torch::Tensor> kv_lengths = {}) {
+        problem.dtype = dtype;
+        problem.seed = 21;
+        trials.push_back(attention_trial(entry, problem, kv_lengths));
+    };
+    add({.name = "pipelined_one_key", .query_heads = 4, .kv_heads = 2, .key_length = 1, .head_dim = 32}, pipelined(1));
+    add({.name = "pipelined_few_keys", .query_heads = 4, .kv_heads = 2, .key_length = 75, .head_dim = 24},
+        pipelined(1));
+    for (const auto family : {Family::normal, Family::one_huge_logit, Family::rising_scores, Family::falling_scores})
+        for (const int64_t splits : {1, 3}) {
+            const std::string name = "pipelined_" + std::to_string(splits) + (splits == 1 ? "_split" : "_splits");
+            const reference::AttentionCase problem{.name = name,
+                                                   .batch = 3,
+                                                   .query_heads = 12,
+                                                   .kv_heads = 2,
+                                                   .query_length = 3,
+                                                   .key_length = 1600,
+                                                   .head_dim = 32,
+                                                   .family = family};
+            add(problem, pipelined(splits));
+            reference::AttentionCase ragged = problem;
+            ragged.name += "_lengths";
+            ragged.head_dim = 24;
+            add(ragged, pipelined(splits, lengths), lengths);
+        }
 }
 
 }  // namespace
@@ -37,6 +76,7 @@ std::vector<Trial> trials(torch::ScalarType dtype) {
             add("three_splits", decode(3));
             add("lengths", decode(3, lengths), lengths);
         }
+    if (dtype != torch::kFloat32) add_pipelined_trials(trials, dtype);
     // More splits than the combine kernel merges at a time.
     trials.push_back(attention_trial(
         decode(36), {.name = "many_splits", .key_length = 36 * 128, .head_dim = 8, .dtype = dtype, .seed = 12}));

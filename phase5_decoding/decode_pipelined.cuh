@@ -1,0 +1,339 @@
+#pragma once
+
+#include "common/attention/dispatch.cuh"
+#include "common/attention/global_bytes.h"
+#include "common/attention/online_softmax.cuh"
+#include "common/attention/warp_reduce.cuh"
+#include "common/attention/watch.cuh"
+#include "phase5_decoding/decode_arguments.h"
+#include "phase5_decoding/decode_tensors.cuh"
+#include "phase5_decoding/merge.cuh"
+#include "phase5_decoding/split_plan.h"
+
+namespace ladder::SIMT_MACHINE {
+
+// clang-format off
+/// Flash decoding, the first of its two kernels, the next step: the same split, arranged so that reading never stops.
+///
+/// Changed since decode.cuh, for 16-bit elements:
+///
+///   - K and V are fetched by asynchronous copies into a ring in shared memory, two to sixteen tiles ahead of their use.
+///     Each warp has a ring of its own, with 16 KiB under way at any time, so the loop needs no block-wide barrier;
+///   - scores and P V are products on the tensor cores. Their tiles have 16 rows, so up to 16 rows of Q cost the same;
+///   - tiles are swizzled, not padded: a piece of 16 bytes of row r lies in column c xor r. Padding would keep the banks
+///     apart as well, but rows that do not start at multiples of 128 bytes slow the copies down (README.md has figures).
+///
+/// Every row of a block sees the same keys: a causal mask over several query tokens is for decode.cuh.
+///
+///   rows    (Hq / Hkv) Sq a KV head, row = query * group + head in group; 16 of them a block
+///   grid    x = splits * ceil(rows / 16), y = Hkv, z = B
+///   block   W = 4 or 8 warps; warp w takes keys [16 w, 16 w + 16) of each run of 16 W
+///
+///   shared  ring  [W S 16, D]        32 W S D      S = 2 (256 / D) + 1 tiles a warp, of K and V in turn
+///           Q_i   [16, D]            32 D          read by all warps, for each 16 keys anew
+///           O_w   [4 W, D]           16 W (D + 8)  four rows of every warp at a time (two for D = 256), for the merge
+///           m, l  [W, 16]            128 W         one line per warp, likewise
+///           186368 bytes for D = 128 and 8 warps, 95232 for 4
+///
+///   global  reads Q once per split, K and V once per row tile, only keys that are seen (and the lengths);
+///           writes O and LSE, or one partial O and LSE per split
+// clang-format on
+
+/// Who does what, for 16-bit elements T, (padded) head dimension D and W warps.
+template <class T, int D, int W>
+struct PipelineShape {
+    static constexpr int threads = 32 * W;                   ///< of a block
+    static constexpr int rows = kPipelinedRows;              ///< of Q_i
+    static constexpr int keys = 16;                          ///< of a tile: what a warp takes in one step
+    static constexpr int keys_of_block = W * keys;           ///< of all its warps in one step
+    static constexpr int ahead = 256 / D;                    ///< steps that the copies run ahead: 16 KiB of K and V
+    static constexpr int slots = 2 * ahead + 1;              ///< tiles of a ring: those under way, and the one in use
+    static constexpr int width = simt::kVectorWidth<T>;      ///< elements that are copied at once
+    static constexpr int lanes_per_row = D / width;          ///< that copy one row
+    static constexpr int rows_at_once = 32 / lanes_per_row;  ///< rows that a warp copies with one instruction
+    static constexpr int merged_rows = D <= 128 ? 4 : 2;     ///< rows of O that the warps merge at a time
+    static constexpr int merge_pitch = D + 8;                ///< of O_w: eight banks from row to row
+    static_assert(kKeyTile % keys_of_block == 0 && rows % merged_rows == 0);
+
+    /// Of a block.
+    static constexpr std::size_t shared_bytes =
+        simt::shared_bytes<T>(W * slots * keys, D) + simt::shared_bytes<T>(rows, D) +
+        simt::shared_bytes<float>(W * merged_rows, merge_pitch) + 2 * simt::shared_bytes<float>(W, rows);
+};
+
+/// Where column `column` of row `row` lies in a swizzled tile. Eight rows that are read at one column, as ldmatrix
+/// does, then lie in different banks: 128 bytes hold a row of 64 elements or two of 32, whose pieces of eight are
+/// exchanged.
+template <int D>
+__device__ __forceinline__ int swizzled(int row, int column) {
+    return column ^ (D >= 64 ? row % 8 : row / 2 % 4) * 8;
+}
+
+/// Begins to copy a tile of K or V, keys from `first_key` on, to the ring's rows from `first_row` on. Keys from `end`
+/// on become zero: their probability will be 0, but 0 * NaN would be NaN. Columns beyond the head's are left as they
+/// are.
+template <class Shape, int D, class T, class Ring>
+__device__ __forceinline__ void fetch_tile(const Ring& ring, int first_row,
+                                           const simt::GlobalTensor<const T, 2>& matrix, int first_key, int end) {
+    using Wide = simt::WideVector<T>;
+    const int lane = threadIdx.x % 32, first = lane / Shape::lanes_per_row;
+    const int column = lane % Shape::lanes_per_row * Shape::width;
+    if (column >= int(matrix.extent(1))) return;
+    if (first_key + Shape::keys <= end) {
+#pragma unroll
+        for (int r = first; r < Shape::keys; r += Shape::rows_at_once)
+            simt::copy_async(ring.template vec<Wide>(first_row + r, swizzled<D>(r, column)),
+                             matrix.template vec<Wide>(first_key + r, column));
+    } else {
+        for (int r = first; r < Shape::keys; r += Shape::rows_at_once) {
+            if (first_key + r < end)
+                simt::copy_async(ring.template vec<Wide>(first_row + r, swizzled<D>(r, column)),
+                                 matrix.template vec<Wide>(first_key + r, column));
+            else
+                ring.template vec<Wide>(first_row + r, swizzled<D>(r, column)) = Wide{};
+        }
+    }
+}
+
+template <class T, int D, int W>
+__global__ void __launch_bounds__(32 * W) decode_pipelined_kernel(DecodeTensors<T> t) {
+    using Shape = PipelineShape<T, D, W>;
+    using Wide = simt::WideVector<T>;
+    constexpr int R = Shape::rows, threads = Shape::threads, slots = Shape::slots;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+
+    const int rows = t.group * t.queries, row_tiles = (rows + R - 1) / R;
+    const int b = blockIdx.z, kv_head = blockIdx.y;
+    const int split = blockIdx.x / row_tiles, first_row = int(blockIdx.x % row_tiles) * R;
+    const int rows_here = rows - first_row < R ? rows - first_row : R;
+    const auto K = t.K.slice(b, kv_head);
+    const auto V = t.V.slice(b, kv_head);
+    const int head_dim = int(K.extent(1));
+
+    simt::SharedArena arena;
+    const auto ring = arena.tile<T, W * slots * Shape::keys, D>("K_j, V_j");
+    const auto Q_i = arena.tile<T, R, D>("Q_i");
+    const auto O_w = arena.tile<float, W * Shape::merged_rows, D, Shape::merge_pitch>("O_w");
+    const auto m_of = arena.tile<float, W, R>("m");
+    const auto l_of = arena.tile<float, W, R>("l");
+
+    // The splits are equal to within a tile of kKeyTile keys; with fewer tiles than splits some have nothing to do.
+    const int keys = t.visible_keys(b, t.queries - 1), tiles = keys / kKeyTile + (keys % kKeyTile > 0);
+    const int each = tiles / t.splits, larger = tiles % t.splits;  // so many splits have a tile more than the others
+    const int begin = (split * each + (split < larger ? split : larger)) * kKeyTile;
+    const int planned_end = begin + (each + (split < larger)) * kKeyTile, end = planned_end < keys ? planned_end : keys;
+    const int first = begin + Shape::keys * warp;  // of this warp's keys
+
+    // The warp's ring holds K_0 V_0 K_1 V_1 … in turn. `used` is the tile in use, `freed` the one that is filled next.
+    const int ring_begin = warp * slots * Shape::keys, ring_end = ring_begin + slots * Shape::keys;
+    const auto next = [&](int row) { return row + Shape::keys == ring_end ? ring_begin : row + Shape::keys; };
+    int used = ring_begin, freed = ring_begin;
+    const auto fetch = [&](const auto& matrix, int first_key) {
+        if (first_key < end) fetch_tile<Shape, D>(ring, freed, matrix, first_key, end);
+        simt::commit_copies();  // of nothing, past the end, so that the counts of the waits stay right
+        freed = next(freed);
+    };
+#pragma unroll
+    for (int j = 0; j < Shape::ahead; ++j) {
+        fetch(K, first + j * Shape::keys_of_block);
+        fetch(V, first + j * Shape::keys_of_block);
+    }
+
+    const int surplus = head_dim + lane * Shape::width;  // a column that no copy reaches, zero once and for all
+    if (surplus < D)
+        for (int row = ring_begin; row < ring_end; ++row)
+            ring.template vec<Wide>(row, swizzled<D>(row, surplus)) = Wide{};
+    for (int i = threadIdx.x; i < R * D; i += threads) {
+        const int r = i / D, c = i % D, row = first_row + r;
+        T q = T(0.0f);
+        if (r < rows_here && c < head_dim) q = t.Q(b, kv_head * t.group + row % t.group, row / t.group, c);
+        Q_i(r, swizzled<D>(r, c)) = q;
+    }
+    __syncthreads();  // Q_i is complete before anyone reads it
+
+    // What a lane holds of S_ij, O_i, m_i and l_i: rows lane / 4 and lane / 4 + 8, h = 0 and 1, and of each eight
+    // columns two from `pair` on (common/simt/fragments.h).
+    const int row_of_lane = lane / 4, pair = lane % 4 * 2;
+    float m_i[2] = {-INFINITY, -INFINITY}, l_i[2] = {0.0f, 0.0f};  // l_i: of this lane's keys
+    simt::FragmentC O_i[D / 8] = {};
+
+    for (int first_key = first; first_key < end; first_key += Shape::keys_of_block) {
+        simt::wait_copies<slots - 2>();
+        __syncwarp();  // K_j is complete before other lanes read it; everyone is done with V_{j-1} before it is
+                       // overwritten
+        fetch(K, first_key + Shape::ahead * Shape::keys_of_block);
+
+        simt::FragmentC S_ij[2] = {};
+#pragma unroll
+        for (int d = 0; d < D; d += 16) {
+            simt::FragmentA<T> q;
+            simt::FragmentB<T> k[2];
+            const int key = lane % 8 + lane / 16 * 8;
+            simt::ldmatrix(q, Q_i.template vec<Wide>(lane % 16, swizzled<D>(lane % 16, d + lane / 16 * 8)));
+            simt::ldmatrix(k, ring.template vec<Wide>(used + key, swizzled<D>(key, d + lane / 8 % 2 * 8)));
+            simt::mma_m16n8k16(S_ij[0], q, k[0]);
+            simt::mma_m16n8k16(S_ij[1], q, k[1]);
+        }
+        used = next(used);
+
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            const int row = first_row + row_of_lane + 8 * h;
+            float m_tile = -INFINITY;
+#pragma unroll
+            for (int e = 0; e < 4; ++e) {
+                const int key = first_key + e / 2 * 8 + pair + e % 2;
+                float& s = S_ij[e / 2].element[2 * h + e % 2];
+                s = key < end ? s * t.scale : -INFINITY;
+                m_tile = fmaxf(m_tile, s);
+                if (row < rows) watch_score(row, key, s);
+            }
+            const float m_new = fmaxf(m_i[h], max_over<4>(m_tile));
+            const float rescale = merge_weight(m_i[h], m_new);  // what the old sums are worth under the new maximum
+            l_i[h] *= rescale;
+#pragma unroll
+            for (int e = 0; e < 4; ++e) {
+                float& p = S_ij[e / 2].element[2 * h + e % 2];
+                p = __expf(p - safe_maximum(m_new));
+                l_i[h] += p;
+            }
+            m_i[h] = m_new;
+            if (row < rows) {
+                watch_maximum(row, m_new, warp);
+                watch_rescale(row, rescale, warp);
+            }
+#pragma unroll
+            for (int n = 0; n < D / 8; ++n) {
+                O_i[n].element[2 * h] *= rescale;
+                O_i[n].element[2 * h + 1] *= rescale;
+            }
+        }
+        const auto P_ij = simt::to_a<T>(S_ij[0], S_ij[1]);
+
+        simt::wait_copies<slots - 2>();
+        __syncwarp();  // V_j is complete before other lanes read it; everyone is done with K_j before it is overwritten
+        fetch(V, first_key + Shape::ahead * Shape::keys_of_block);
+#pragma unroll
+        for (int n = 0; n < D / 8; n += 2) {
+            simt::FragmentB<T> v[2];
+            const int key = lane % 16;
+            simt::ldmatrix_trans(v, ring.template vec<Wide>(used + key, swizzled<D>(key, 8 * n + lane / 16 * 8)));
+            simt::mma_m16n8k16(O_i[n], P_ij, v[0]);
+            simt::mma_m16n8k16(O_i[n + 1], P_ij, v[1]);
+        }
+        used = next(used);
+    }
+
+    // The warps of a block become one, by the rule that also merges splits.
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+        l_i[h] = sum_over<4>(l_i[h]);
+        if (first_row + row_of_lane + 8 * h < rows) watch_sum(first_row + row_of_lane + 8 * h, l_i[h], warp);
+        if (pair == 0) m_of(warp, row_of_lane + 8 * h) = m_i[h];
+    }
+    __syncthreads();  // every warp's m is there before anyone merges
+    float weight[2];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+        float m_row = -INFINITY;
+#pragma unroll
+        for (int w = 0; w < W; ++w) m_row = fmaxf(m_row, m_of(w, row_of_lane + 8 * h));
+        weight[h] = merge_weight(m_i[h], m_row);
+        if (pair == 0) l_of(warp, row_of_lane + 8 * h) = weight[h] * l_i[h];
+    }
+
+    for (int first = 0; first < rows_here; first += Shape::merged_rows) {
+        if (first > 0) __syncthreads();  // everyone is done with the old rows of O_w before they are overwritten
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            const int r = row_of_lane + 8 * h - first;
+            if (r < 0 || r >= Shape::merged_rows) continue;
+#pragma unroll
+            for (int n = 0; n < D / 8; ++n)
+                O_w.template vec<float2>(warp * Shape::merged_rows + r, 8 * n + pair) =
+                    make_float2(weight[h] * O_i[n].element[2 * h], weight[h] * O_i[n].element[2 * h + 1]);
+        }
+        __syncthreads();  // every warp's rows, and the first time every l, are there before anyone adds them up
+
+        const int rows_in_turn = rows_here - first < Shape::merged_rows ? rows_here - first : Shape::merged_rows;
+        for (int i = threadIdx.x; i < rows_in_turn * D; i += threads) {
+            const int r = first + i / D, c = i % D, row = first_row + r;
+            if (c >= head_dim) continue;
+            // Always in the same order, so that the last bit of the sum is always the same.
+            float O_row = 0.0f, l_row = 0.0f, m_row = -INFINITY;
+#pragma unroll
+            for (int w = 0; w < W; ++w) {
+                O_row += O_w(w * Shape::merged_rows + i / D, c);
+                l_row += l_of(w, r);
+                m_row = fmaxf(m_row, m_of(w, r));
+            }
+            // A row that sees no key here is 0; one whose scores are all -inf is 0 / 0: NaN, as softmax has it.
+            const float o = begin < end ? O_row / l_row : 0.0f;
+            const float lse = m_row + logf(l_row);
+            const std::int64_t n =
+                std::int64_t(b * t.K.extent(1) * t.group + kv_head * t.group + row % t.group) * t.queries +
+                row / t.group;
+            if (t.splits == 1) {
+                t.O(n, c) = T(o);
+                if (c == 0) t.LSE(n) = lse;
+            } else {
+                t.O_part(split, n, c) = o;
+                if (c == 0) t.LSE_part(split, n) = lse;
+            }
+        }
+    }
+}
+
+/// Calls `use(std::integral_constant<int, W>())` with the number of warps of a block, which the host has chosen.
+template <class Use>
+void with_pipelined_warps(int warps, Use&& use) {
+    if (warps == 8) return use(std::integral_constant<int, 8>());
+    use(std::integral_constant<int, 4>());
+}
+
+/// Shared memory that a block needs.
+std::size_t decode_pipelined_shared_bytes(const DecodeArguments& a) {
+    std::size_t bytes = 0;
+    with_head_dim(a.head_dim(), [&]<int D>(std::integral_constant<int, D>) {
+        with_pipelined_warps(a.warps, [&]<int W>(std::integral_constant<int, W>) {
+            bytes = PipelineShape<simt::f16, D, W>::shared_bytes;
+        });
+    });
+    return bytes;
+}
+
+/// K and V once for each tile of rows; Q, and the lengths where given, once per split. O and LSE once, or once per
+/// split.
+GlobalBytes decode_pipelined_bytes(const DecodeArguments& a) {
+    constexpr std::uint64_t element = 2;
+    const std::uint64_t row = a.head_dim() * element, row_tiles = ceil_div(a.rows_per_kv_head(), kPipelinedRows);
+    std::uint64_t keys = 0;
+    for (const std::int64_t length : a.lengths) keys += length;
+    const std::uint64_t blocks = a.splits * row_tiles * a.kv_heads() * a.batch();
+    const std::uint64_t lengths = a.kv_lengths.rank ? blocks * 32 * a.warps * sizeof(int) : 0;  // by every thread
+    const std::uint64_t result = a.splits == 1 ? row + sizeof(float) : (a.head_dim() + 1) * sizeof(float);
+    return {.read = a.kv_heads() * row_tiles * keys * 2 * row + a.splits * a.rows() * row + lengths,
+            .written = a.splits * a.rows() * result};
+}
+
+/// Launches the kernel compiled for the problem's dtype, head dimension and warps; its elements have 16 bits.
+void launch_decode_pipelined(const DecodeArguments& a) {
+    with_element_type(a.q.type, [&]<class T>(std::type_identity<T>) {
+        if constexpr (sizeof(T) == 2)
+            with_head_dim(a.head_dim(), [&]<int D>(std::integral_constant<int, D>) {
+                with_pipelined_warps(a.warps, [&]<int W>(std::integral_constant<int, W>) {
+                    using Shape = PipelineShape<T, D, W>;
+                    cudaLaunchConfig_t config{};
+                    config.gridDim =
+                        dim3(a.splits * ceil_div(a.rows_per_kv_head(), Shape::rows), a.kv_heads(), a.batch());
+                    config.blockDim = dim3(Shape::threads);
+                    config.dynamicSmemBytes = Shape::shared_bytes;
+                    config.stream = static_cast<cudaStream_t>(a.stream);
+                    simt::launch("decode_pipelined_kernel", config, decode_pipelined_kernel<T, D, W>,
+                                 decode_tensors<T>(a));
+                });
+            });
+    });
+}
+
+}  // namespace ladder::SIMT_MACHINE
