@@ -91,6 +91,7 @@ __global__ void __launch_bounds__(kCombineThreads) decode_combine_kernel(Combine
 #pragma unroll
         for (int i = 0; i < kPartsAtOnce; ++i) {
             s += contribution(1.0f, LSE_p[i], m_new);
+            watch_rescale(n, merge_weight(LSE_p[i], m_new), first + i * kCombineWarps);
 #pragma unroll
             for (int c = 0; c < columns; ++c) O_n[c] += contribution(O_p[i][c], LSE_p[i], m_new);
         }

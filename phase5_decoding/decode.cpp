@@ -92,8 +92,8 @@ enum class Kernel { chosen, plain, pipelined };
 std::string pipelined_complaint(const torch::Tensor& q, const DecodeArguments& a) {
     if (a.q.type == simt::ElementType::f32)
         return std::string("q: the dtype is ") + c10::toString(q.scalar_type()) + "; accepts float16 and bfloat16";
-    if (!a.k.rows_aligned_to_16_bytes() || !a.v.rows_aligned_to_16_bytes())
-        return "k, v: their rows must start at multiples of 16 bytes and be multiples of 16 bytes long";
+    if (!a.q.rows_aligned_to_16_bytes() || !a.k.rows_aligned_to_16_bytes() || !a.v.rows_aligned_to_16_bytes())
+        return "q, k, v: their rows must start at multiples of 16 bytes and be multiples of 16 bytes long";
     if (a.mask != Mask::none && a.query_length() > 1)
         return "mask: with several query tokens, none is accepted: all rows must see the same keys";
     return {};
@@ -151,7 +151,8 @@ DecodeArguments decode_arguments(Kernel kernel, const torch::Tensor& q, const to
         arguments.splits = choose_splits(
             {.blocks = k.size(0) * k.size(1) * row_tiles,
              .key_tiles = std::max<int64_t>(1, ceil_div(longest, kKeyTile)),
-             .resident_blocks = arguments.warps ? pipelined_resident(arguments, device) : resident_blocks(row_tile)},
+             .resident_blocks = arguments.warps ? pipelined_resident(arguments, device) : resident_blocks(row_tile),
+             .block_overhead = arguments.warps ? kPipelinedBlockOverhead : kBlockOverhead},
             device);
     }
     return arguments;

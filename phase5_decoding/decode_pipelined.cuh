@@ -124,6 +124,17 @@ __global__ void __launch_bounds__(32 * W) decode_pipelined_kernel(DecodeTensors<
     const int planned_end = begin + (each + (split < larger)) * kKeyTile, end = planned_end < keys ? planned_end : keys;
     const int first = begin + Shape::keys * warp;  // of this warp's keys
 
+    // Q_i is asked for before anything else: behind the tiles it would arrive last, and all would wait for it.
+    for (int i = threadIdx.x; i < R * Shape::lanes_per_row; i += threads) {
+        const int r = i / Shape::lanes_per_row, c = i % Shape::lanes_per_row * Shape::width, row = first_row + r;
+        if (r < rows_here && c < head_dim)
+            simt::copy_async(Q_i.template vec<Wide>(r, swizzled<D>(r, c)),
+                             t.Q.slice(b, kv_head * t.group + row % t.group).template vec<Wide>(row / t.group, c));
+        else
+            Q_i.template vec<Wide>(r, swizzled<D>(r, c)) = Wide{};
+    }
+    simt::commit_copies();
+
     // The warp's ring holds K_0 V_0 K_1 V_1 … in turn. `used` is the tile in use, `freed` the one that is filled next.
     const int ring_begin = warp * slots * Shape::keys, ring_end = ring_begin + slots * Shape::keys;
     const auto next = [&](int row) { return row + Shape::keys == ring_end ? ring_begin : row + Shape::keys; };
@@ -143,13 +154,9 @@ __global__ void __launch_bounds__(32 * W) decode_pipelined_kernel(DecodeTensors<
     if (surplus < D)
         for (int row = ring_begin; row < ring_end; ++row)
             ring.template vec<Wide>(row, swizzled<D>(row, surplus)) = Wide{};
-    for (int i = threadIdx.x; i < R * D; i += threads) {
-        const int r = i / D, c = i % D, row = first_row + r;
-        T q = T(0.0f);
-        if (r < rows_here && c < head_dim) q = t.Q(b, kv_head * t.group + row % t.group, row / t.group, c);
-        Q_i(r, swizzled<D>(r, c)) = q;
-    }
-    __syncthreads();  // Q_i is complete before anyone reads it
+    // Q_i was the first group: all but the newest, the tiles under way.
+    simt::wait_copies<2 * Shape::ahead>();
+    __syncthreads();  // Q_i is complete before anyone reads what others have fetched
 
     // What a lane holds of S_ij, O_i, m_i and l_i: rows lane / 4 and lane / 4 + 8, h = 0 and 1, and of each eight
     // columns two from `pair` on (common/simt/fragments.h).

@@ -5,9 +5,7 @@
 namespace ladder {
 namespace {
 
-// In units of one tile of keys, 128 rows of K and of V. A block that starts has its queries to fetch and ends with a
-// merge of its warps; a combine kernel costs a launch, and each split one more step of its loop.
-constexpr double kBlockOverhead = 0.5;
+// In units of one tile of keys. A combine kernel costs a launch, and each split one more step of its loop.
 constexpr double kCombineLaunch = 0.5;
 constexpr double kMergePerSplit = 0.02;
 
@@ -22,7 +20,7 @@ double estimated_time(const DecodeWork& work, const simt::Device& device, int sp
     const std::int64_t waves = (work.blocks * splits + slots - 1) / slots;
     const std::int64_t tiles_per_block = (work.key_tiles + splits - 1) / splits;
     const double combine = splits == 1 ? 0.0 : kCombineLaunch + kMergePerSplit * splits;
-    return double(waves) * (double(tiles_per_block) + kBlockOverhead) + combine;
+    return double(waves) * (double(tiles_per_block) + work.block_overhead) + combine;
 }
 
 int choose_splits(const DecodeWork& work, const simt::Device& device) {

@@ -28,11 +28,16 @@ constexpr int resident_blocks(int row_tile) { return row_tile == 1 ? 4 : row_til
 
 inline constexpr int kPipelinedRows = 16;  ///< of a block of decode_pipelined.cuh: as many as a tensor core's tile has
 
+/// What a block takes to start, with its queries to fetch, and to end, with a merge of its warps, in units of one tile
+/// of keys: 128 rows of K and of V. The pipelined kernel takes no longer for it, but its tiles pass faster.
+inline constexpr double kBlockOverhead = 0.5, kPipelinedBlockOverhead = 2.0;
+
 /// What there is to share out.
 struct DecodeWork {
-    std::int64_t blocks = 1;     ///< without any split: batch * KV heads * row tiles
-    std::int64_t key_tiles = 1;  ///< tiles of kKeyTile keys in the longest sequence
-    int resident_blocks = 4;     ///< on one multiprocessor
+    std::int64_t blocks = 1;                 ///< without any split: batch * KV heads * row tiles
+    std::int64_t key_tiles = 1;              ///< tiles of kKeyTile keys in the longest sequence
+    int resident_blocks = 4;                 ///< on one multiprocessor
+    double block_overhead = kBlockOverhead;  ///< of one block, in units of one tile of keys
 };
 
 /// How long decoding takes with so many splits, in units of the time that a block takes for one tile of keys.

@@ -91,15 +91,18 @@ Entry tiled(Entry entry) {
     return entry;
 }
 
-Entry decode_entry() {
-    Entry entry = attention_entry(5, "flash_decode", "phase5_decoding/decode", nullptr);
+using DecodeFunction = AttentionResult (*)(const torch::Tensor&, const torch::Tensor&, const torch::Tensor&,
+                                           const DecodeOptions&);
+
+Entry decode_entry(const char* name, DecodeFunction function) {
+    Entry entry = attention_entry(5, name, "phase5_decoding/decode", nullptr);
     entry.form = Form::decode;
     entry.masks = {Mask::none, Mask::causal_bottom_right};
     entry.longest_query = 40;
     entry.longest_key = 1500;
-    entry.call = [](const Operands& t, const Problem& p) {
-        return flash_decode(t.q, t.k, t.v,
-                            {.attention = p.attention.options, .kv_lengths = t.kv_lengths, .splits = p.splits});
+    entry.call = [=](const Operands& t, const Problem& p) {
+        return function(t.q, t.k, t.v,
+                        {.attention = p.attention.options, .kv_lengths = t.kv_lengths, .splits = p.splits});
     };
     return entry;
 }
@@ -119,7 +122,8 @@ std::vector<Entry> fuzz_entries() {
             tiled(attention_entry(3, "fa2_tiled_forward", "phase3_fa2/fa2", fa2_tiled_forward)),
             causal_entry("causal_forward", causal_forward),
             tiled(causal_entry("causal_tiled_forward", causal_tiled_forward)),
-            decode_entry()};
+            decode_entry("flash_decode", flash_decode),
+            decode_entry("flash_decode_plain", flash_decode_plain)};
 }
 
 }  // namespace ladder::cli

@@ -46,7 +46,7 @@ class QuickRun(unittest.TestCase):
         self.assertEqual(rungs, {"safe_softmax", "online_softmax", "block_softmax", "online_attention",
                                  "standard_attention", "q_blocked_attention", "qv_blocked_attention", "fa1_forward",
                                  "fa2_plain_forward", "fa2_forward", "causal_plain_forward", "causal_forward",
-                                 "flash_decode"})
+                                 "flash_decode_plain", "flash_decode"})
         for case, m in self.measurements("rung"):
             where = f"{m['name']} on {case['problem']['text']}"
             self.assertNotIn("not_available", m, where)

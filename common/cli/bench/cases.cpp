@@ -231,8 +231,9 @@ void add_causal(CaseList& list, const Sizes& sizes) {
 
 void add_decode(CaseList& list, const Sizes& sizes) {
     const std::vector<std::string> entries = {"flash_decode"};
-    list.add(5, entries, list.decode(sizes.decode_shapes.front()), {Sweep::ladder});
-    for (const DecodeShape& shape : sizes.decode_shapes) list.add(5, entries, list.decode(shape), {Sweep::headline});
+    const std::vector<std::string> steps = {"flash_decode_plain", "flash_decode"};
+    list.add(5, steps, list.decode(sizes.decode_shapes.front()), {Sweep::ladder});
+    for (const DecodeShape& shape : sizes.decode_shapes) list.add(5, steps, list.decode(shape), {Sweep::headline});
     for (const auto keys : sizes.kv_lengths) {
         DecodeShape shape = sizes.decode_base;
         shape.keys = keys;

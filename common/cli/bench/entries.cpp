@@ -38,6 +38,12 @@ AttentionOptions options_of(const Problem& p) { return {.scale = {}, .mask = p.m
 DecodeOptions decode_options_of(const Problem& p) { return {.attention = options_of(p), .splits = p.splits}; }
 
 template <auto Run, auto Bytes>
+constexpr AttentionEntry decoding(const char* name) {
+    return {name, [](const Tensors& t, const Problem& p) { return Run(t[0], t[1], t[2], decode_options_of(p)); },
+            [](const Tensors& t, const Problem& p) { return Bytes(t[0], t[1], t[2], decode_options_of(p)); }};
+}
+
+template <auto Run, auto Bytes>
 constexpr AttentionEntry plain(const char* name) {
     return {name, [](const Tensors& t, const Problem& p) { return Run(t[0], t[1], t[2], options_of(p)); },
             [](const Tensors& t, const Problem& p) { return Bytes(t[0], t[1], t[2], options_of(p)); }};
@@ -72,9 +78,8 @@ constexpr AttentionEntry kAttentionEntries[] = {
     kFa2,
     plain<causal_plain_forward, causal_plain_bytes>("causal_plain_forward"),
     plain<causal_forward, causal_forward_bytes>("causal_forward"),
-    {"flash_decode",
-     [](const Tensors& t, const Problem& p) { return flash_decode(t[0], t[1], t[2], decode_options_of(p)); },
-     [](const Tensors& t, const Problem& p) { return flash_decode_bytes(t[0], t[1], t[2], decode_options_of(p)); }},
+    decoding<flash_decode_plain, flash_decode_plain_bytes>("flash_decode_plain"),
+    decoding<flash_decode, flash_decode_bytes>("flash_decode"),
 };
 
 double total(const GlobalBytes& bytes) { return double(bytes.read) + double(bytes.written); }

@@ -28,6 +28,7 @@ std::string colour_of(const std::string& name) {
                                                                {"fa2_forward", "#3b8fd6"},
                                                                {"causal_plain_forward", "#6fbab3"},
                                                                {"causal_forward", "#2fa39a"},
+                                                               {"flash_decode_plain", "#8cc290"},
                                                                {"flash_decode", "#4f9d54"},
                                                                {"torch", "#8a6fb8"},
                                                                {"math", "#b0707a"},
