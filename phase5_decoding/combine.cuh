@@ -91,7 +91,8 @@ __global__ void __launch_bounds__(kCombineThreads) decode_combine_kernel(Combine
 #pragma unroll
         for (int i = 0; i < kPartsAtOnce; ++i) {
             s += contribution(1.0f, LSE_p[i], m_new);
-            watch_rescale(n, merge_weight(LSE_p[i], m_new), first + i * kCombineWarps);
+            const int p = first + i * kCombineWarps;
+            if (p < parts) watch_rescale(n, merge_weight(LSE_p[i], m_new), p);
 #pragma unroll
             for (int c = 0; c < columns; ++c) O_n[c] += contribution(O_p[i][c], LSE_p[i], m_new);
         }

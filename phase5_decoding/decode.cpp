@@ -112,9 +112,8 @@ int pipelined_resident(const DecodeArguments& a, const simt::Device& device) {
 }
 
 /// Sets `a.warps`: how the kernel that was asked for, or the one that suits the device, takes the problem.
-void choose_kernel(Kernel kernel, const torch::Tensor& q, DecodeArguments& a) {
+void choose_kernel(Kernel kernel, const torch::Tensor& q, const simt::Device& device, DecodeArguments& a) {
     if (kernel == Kernel::plain) return;
-    const simt::Device device = device_limits(q.device());
     const std::string complaint = pipelined_complaint(q, a);
     DecodeArguments pipelined = a;
     pipelined.warps = pipelined_warps(a, device);
@@ -138,9 +137,9 @@ DecodeArguments decode_arguments(Kernel kernel, const torch::Tensor& q, const to
     DecodeArguments arguments;
     static_cast<AttentionArguments&>(arguments) = attention_arguments(q, k, v, q, {}, options.attention);
     arguments.lengths = lengths_of(options.kv_lengths, k);
-    choose_kernel(kernel, q, arguments);
-
     const simt::Device device = device_limits(q.device());
+    choose_kernel(kernel, q, device, arguments);
+
     const int row_tile =
         arguments.warps ? kPipelinedRows : row_tile_size(arguments.rows_per_kv_head(), arguments.head_dim());
     const int64_t row_tiles = ceil_div(arguments.rows_per_kv_head(), row_tile);

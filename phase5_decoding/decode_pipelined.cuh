@@ -249,11 +249,11 @@ __global__ void __launch_bounds__(32 * W) decode_pipelined_kernel(DecodeTensors<
         if (pair == 0) l_of(warp, row_of_lane + 8 * h) = weight[h] * l_i[h];
     }
 
-    for (int first = 0; first < rows_here; first += Shape::merged_rows) {
-        if (first > 0) __syncthreads();  // everyone is done with the old rows of O_w before they are overwritten
+    for (int done = 0; done < rows_here; done += Shape::merged_rows) {
+        if (done > 0) __syncthreads();  // everyone is done with the old rows of O_w before they are overwritten
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-            const int r = row_of_lane + 8 * h - first;
+            const int r = row_of_lane + 8 * h - done;
             if (r < 0 || r >= Shape::merged_rows) continue;
 #pragma unroll
             for (int n = 0; n < D / 8; ++n)
@@ -262,9 +262,9 @@ __global__ void __launch_bounds__(32 * W) decode_pipelined_kernel(DecodeTensors<
         }
         __syncthreads();  // every warp's rows, and the first time every l, are there before anyone adds them up
 
-        const int rows_in_turn = rows_here - first < Shape::merged_rows ? rows_here - first : Shape::merged_rows;
+        const int rows_in_turn = rows_here - done < Shape::merged_rows ? rows_here - done : Shape::merged_rows;
         for (int i = threadIdx.x; i < rows_in_turn * D; i += threads) {
-            const int r = first + i / D, c = i % D, row = first_row + r;
+            const int r = done + i / D, c = i % D, row = first_row + r;
             if (c >= head_dim) continue;
             // Always in the same order, so that the last bit of the sum is always the same.
             float O_row = 0.0f, l_row = 0.0f, m_row = -INFINITY;

@@ -30,7 +30,8 @@ inline constexpr int kPipelinedRows = 16;  ///< of a block of decode_pipelined.c
 
 /// What a block takes to start, with its queries to fetch, and to end, with a merge of its warps, in units of one tile
 /// of keys: 128 rows of K and of V. The pipelined kernel takes no longer for it, but its tiles pass faster.
-inline constexpr double kBlockOverhead = 0.5, kPipelinedBlockOverhead = 2.0;
+inline constexpr double kBlockOverhead = 0.5;
+inline constexpr double kPipelinedBlockOverhead = 2.0;  ///< likewise
 
 /// What there is to share out.
 struct DecodeWork {

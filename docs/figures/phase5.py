@@ -15,10 +15,9 @@ def choose_splits(blocks, keys, device):
         "waves = (work.blocks * splits + slots - 1) / slots;",
         "tiles_per_block = (work.key_tiles + splits - 1) / splits;",
         "combine = splits == 1 ? 0.0 : kCombineLaunch + kMergePerSplit * splits;",
-        "return double(waves) * (double(tiles_per_block) + kBlockOverhead) + combine;",
-        "if (work.blocks >= blocks_at_once(work, device)) return 1;")
-    overhead, launch, per_split = (costs.number(name)
-                                   for name in ("kBlockOverhead", "kCombineLaunch", "kMergePerSplit"))
+        "return double(waves) * (double(tiles_per_block) + work.block_overhead) + combine;")
+    overhead, launch, per_split = (source.number(name) for source, name in (
+        (PLAN, "kBlockOverhead"), (costs, "kCombineLaunch"), (costs, "kMergePerSplit")))
     slots = PLAN.found(r"resident_blocks\(int row_tile\) { return (.*?); }", row_tile=1) * device.multiprocessors
     tiles = -(-keys // PLAN.number("kKeyTile"))
 
@@ -26,8 +25,6 @@ def choose_splits(blocks, keys, device):
         waves = -(-blocks * splits // slots)
         return waves * (-(-tiles // splits) + overhead) + (launch + per_split * splits if splits > 1 else 0)
 
-    if blocks >= slots:
-        return 1
     return min(range(1, min(tiles, PLAN.number("kMaxSplits")) + 1), key=time)
 
 
