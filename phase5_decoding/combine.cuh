@@ -51,7 +51,7 @@ __device__ __forceinline__ float contribution(float x, float part, float largest
 }
 
 template <class T, int D>
-__global__ void __launch_bounds__(kCombineThreads) decode_combine_kernel(CombineTensors<T> t) {
+__global__ void __launch_bounds__(kCombineThreads, 2) decode_combine_kernel(CombineTensors<T> t) {
     constexpr int columns = D / 32;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const std::int64_t n = blockIdx.x;
