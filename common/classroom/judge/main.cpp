@@ -20,6 +20,7 @@
 
 #include "common/classroom/judge/lookalikes.h"
 #include "common/classroom/judge/runner_process.h"
+#include "common/classroom/judge/softmax_lookalikes.h"
 #include "common/classroom/judge/trials.h"
 
 namespace ladder::classroom {
@@ -93,13 +94,15 @@ int main(int argc, char** argv) {
     const std::vector<std::string> arguments(argv + 1, argv + argc);
     try {
         if (arguments == std::vector<std::string>{"--lookalikes"}) {
-            for (const std::string_view name : lookalikes()) std::cout << name << '\n';
+            for (const auto& names : {softmax_lookalikes(), lookalikes()})
+                for (const std::string_view name : names) std::cout << name << '\n';
             return 0;
         }
         if (arguments.size() == 2 && arguments[0] == "--properties") {
             std::vector<std::string> titles;
             for (const Trial& trial : trials_of(nlohmann::json::parse(arguments[1]), 0))
-                if (const std::string title = title_of_property(trial.property); std::ranges::find(titles, title) == titles.end())
+                if (const std::string title = title_of_property(trial.property);
+                    std::ranges::find(titles, title) == titles.end())
                     titles.push_back(title);
             for (const std::string& title : titles) std::cout << title << '\n';
             return 0;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "common/classroom/judge/softmax_lookalikes.h"
 #include "common/classroom/judge/spread.h"
 #include "common/classroom/judge/tensors.h"
 #include "common/classroom/judge/trials.h"
@@ -21,7 +22,9 @@ std::optional<Finding> examine(const torch::Tensor& x, const torch::Tensor& y) {
     const reference::Comparison comparison = reference::compare(y, expected, fair, {}, "y");
     if (comparison.passed) return {};
     const Spread spread = spread_of("y", y, expected, wrong_elements(y, expected, comparison.bound), 0);
-    return Finding{.summary = comparison.report, .first = spread.first, .pattern = spread.pattern};
+    Finding finding{.summary = comparison.report, .first = spread.first, .pattern = spread.pattern};
+    if (const auto known = softmax_lookalike(x, y)) finding.lookalike = std::string(*known);
+    return finding;
 }
 
 }  // namespace
@@ -40,7 +43,8 @@ std::vector<Trial> softmax_trials(const json& suite, std::uint64_t seed) {
                                                        torch::kCPU);
         Trial trial{
             .property = property,
-            .name = fmt::format("{} rows of {}{}{}", rows, columns, dtype == torch::kFloat16 ? ", float16" : "",
+            .name = fmt::format("{} {} of {}{}{}", rows, rows == 1 ? "row" : "rows", columns,
+                                dtype == torch::kFloat16 ? ", float16" : "",
                                 family == Family::normal ? "" : fmt::format(", {}", reference::name_of(family))),
             .sizes = {{"rows", rows}, {"N", columns}, {"element", x.element_size()}}};
         trial.problem = empty_problem(suite.value("device", "rtx4090"));
@@ -51,10 +55,10 @@ std::vector<Trial> softmax_trials(const json& suite, std::uint64_t seed) {
         };
         trials.push_back(std::move(trial));
     };
-    add("one_tile", 1, draw(2, 31));
-    add("one_tile", draw(2, 5), 32);
-    add("several_tiles", draw(2, 9), 32 * draw(3, 9));
-    add("several_tiles", 2, std::min<int64_t>(longest, 512 + 4 * draw(1, 99)));
+    add("short_rows", 1, draw(2, 31));
+    add("short_rows", draw(2, 5), 32);
+    add("long_rows", draw(2, 9), 32 * draw(3, 9));
+    add("long_rows", 2, std::min<int64_t>(longest, 512 + 4 * draw(1, 99)));
     add("ragged", draw(2, 9), 32 * draw(1, 5) + draw(1, 31));
     add("ragged", 3, 1);
     add("ragged", 2, longest - draw(1, 30));

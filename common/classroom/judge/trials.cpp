@@ -21,6 +21,8 @@ std::string title_of_property(const std::string& property) {
         {"parts", "several parts"},
         {"many_parts", "many parts"},
         {"rows", "rows"},
+        {"short_rows", "short rows"},
+        {"long_rows", "long rows"},
         {"few_blocks", "few blocks"},
         {"many_blocks", "many blocks"},
         {"limits", "limits"},
