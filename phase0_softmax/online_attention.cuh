@@ -89,6 +89,7 @@ __global__ void __launch_bounds__(32 * kQueriesPerBlock) online_attention_kernel
         for (int c = 0; c < Columns::count; ++c) dot += q[c] * k[c];
         const float s = t.scale * warp_sum(dot);
 
+        // BEGIN SOLUTION update: the key joins m, l and o
         const float m_new = fmaxf(m, s);
         const float m_safe = safe_maximum(m_new);
         const float rescale = __expf(m - m_safe);  // what the old sums are worth under the new maximum
@@ -100,6 +101,7 @@ __global__ void __launch_bounds__(32 * kQueriesPerBlock) online_attention_kernel
         watch_rescale(query, rescale);
 #pragma unroll
         for (int c = 0; c < Columns::count; ++c) o[c] = rescale * o[c] + p * v[c];
+        // END SOLUTION update
     }
 
     // Where every score is -inf this is 0 / 0: NaN, as softmax has it.

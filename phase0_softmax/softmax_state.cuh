@@ -23,8 +23,11 @@ struct SoftmaxState {
 ///
 /// Where a score is +inf, m and l become +inf; a NaN shows in l, since fmaxf passes over it.
 __device__ inline SoftmaxState merge(SoftmaxState a, SoftmaxState b) {
+    // BEGIN SOLUTION merge: the maximum of both, and both sums under it
     const float m = fmaxf(a.m, b.m), base = safe_maximum(m);
     return {m, a.l * __expf(a.m - base) + b.l * __expf(b.m - base)};
+    //= return {};
+    // END SOLUTION merge
 }
 
 /// The state of all 32 lanes together. Every lane of the warp must call, and every lane gets the result.
@@ -45,6 +48,7 @@ template <int Warps>
 __device__ SoftmaxState merge_across_block(SoftmaxState mine, const simt::SharedTile<SoftmaxState, 1, Warps>& states) {
     static_assert(Warps <= 32, "a warp merges all states at once, one in each lane");
     const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
+    // BEGIN SOLUTION merge_across_block: each warp leaves one state; all of them make the state of the row
     mine = merge_across_warp(mine);
     if (lane == 0) states(0, warp) = mine;
     __syncthreads();  // every warp has left its state before any warp reads them all
@@ -52,6 +56,8 @@ __device__ SoftmaxState merge_across_block(SoftmaxState mine, const simt::Shared
     SoftmaxState of_warp;
     if (lane < Warps) of_warp = states(0, lane);
     return merge_across_warp(of_warp);
+    //= return mine;
+    // END SOLUTION merge_across_block
 }
 
 /// The last pass: what a score is worth, once the state of its whole row is known: exp(x - m) / l.

@@ -35,6 +35,7 @@ torch::Tensor scores_of(const torch::Tensor& q, const torch::Tensor& k, const Fo
         const torch::Tensor distance = (j - (i + k.size(2) - q.size(2))).to(precision);
         scores = scores + form.slopes->to(precision).view({1, -1, 1, 1}) * distance;
     }
+    if (form.scores_kept_as) scores = scores.to(*form.scores_kept_as).to(precision);
     return scores.masked_fill(sight(q.size(2), k.size(2), form).logical_not(), -kInfinity);
 }
 

@@ -3,7 +3,11 @@
 // The suite: {"problem": "attention", "tiles": [B_r, B_c], "mask": "none" | "causal_bottom_right" | "causal_top_left" |
 // "both",
 //             "window": true, "softcap": true, "slopes": true, "device": PROFILE, "numbers": {name: value},
-//             "properties": […]}
+//             "longest": N, "keys_at_once": N, "scores_kept": true, "properties": […]}
+//
+// longest       one problem more, with as many keys: what the device just holds
+// keys_at_once  after how many keys the running maximum moves, where that is not B_c
+// scores_kept   the kernel keeps scores in the type of Q before it takes their softmax
 
 #include <fmt/format.h>
 
@@ -52,6 +56,7 @@ class Maker {
         extremes();
         float16();
         if (suite_.value("window", false)) narrow();
+        if (suite_.contains("longest")) limits();
         return std::move(trials_);
     }
 
@@ -112,6 +117,8 @@ class Maker {
         window_ = {};
     }
 
+    void limits() { add("limits", {.query_length = 2 * B_r, .key_length = suite_.at("longest"), .head_dim = 32}); }
+
     bool wanted(const std::string& property) const {
         if (!suite_.contains("properties")) return true;
         const json& properties = suite_.at("properties");
@@ -129,8 +136,12 @@ class Maker {
     void add(const std::string& property, AttentionCase problem, Mask mask) {
         problem.seed = std::uint64_t(draw_(1, 1'000'000'000));
         const reference::AttentionInputs inputs = reference::make_inputs(problem, torch::kCPU);
-        AttentionQuestion question{
-            .q = inputs.q, .k = inputs.k, .v = inputs.v, .rows_per_tile = B_r, .keys_per_tile = B_c};
+        AttentionQuestion question{.q = inputs.q,
+                                   .k = inputs.k,
+                                   .v = inputs.v,
+                                   .rows_per_tile = B_r,
+                                   .keys_per_tile = suite_.value("keys_at_once", B_c)};
+        question.scores_kept = suite_.value("scores_kept", false);
         Form& form = question.form;
         form.scale = double(float(1.0 / std::sqrt(double(problem.head_dim))));
         form.mask = mask;

@@ -9,8 +9,11 @@
 namespace ladder::classroom {
 
 std::optional<Finding> examine_attention(const AttentionQuestion& question, const Attended& result) {
-    const auto& [q, k, v, form, rows_per_tile, keys_per_tile] = question;
-    const Attended expected = attend(q, k, v, form, torch::kFloat64), fair = attend(q, k, v, form, torch::kFloat32);
+    const auto& [q, k, v, form, rows_per_tile, keys_per_tile, scores_kept] = question;
+    Form fair_form = form;
+    if (scores_kept) fair_form.scores_kept_as = q.scalar_type();
+    const Attended expected = attend(q, k, v, form, torch::kFloat64),
+                   fair = attend(q, k, v, fair_form, torch::kFloat32);
     const double magnitude = v.to(torch::kFloat64).abs().max().item<double>();
     const reference::Comparison out =
         reference::compare(result.out, expected.out, fair.out.to(q.scalar_type()), magnitude, "O");

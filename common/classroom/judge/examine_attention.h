@@ -13,6 +13,7 @@ struct AttentionQuestion {
     Form form = {};
     int64_t rows_per_tile = 0;  ///< B_r, for patterns; 0 if there is none
     int64_t keys_per_tile = 1;  ///< B_c, for lookalikes
+    bool scores_kept = false;   ///< in the type of q, between two stages: no fair result is more exact
 };
 
 /// Holds `result` against attention in float64, by the rule of the reference harness. Nothing if it is right.
