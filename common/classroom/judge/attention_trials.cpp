@@ -56,7 +56,7 @@ class Maker {
         extremes();
         float16();
         if (suite_.value("window", false)) narrow();
-        if (suite_.contains("longest")) limits();
+        if (suite_.contains("longest")) longest();
         return std::move(trials_);
     }
 
@@ -117,7 +117,7 @@ class Maker {
         window_ = {};
     }
 
-    void limits() { add("limits", {.query_length = 2 * B_r, .key_length = suite_.at("longest"), .head_dim = 32}); }
+    void longest() { add("longest", {.query_length = 2 * B_r, .key_length = suite_.at("longest"), .head_dim = 32}); }
 
     bool wanted(const std::string& property) const {
         if (!suite_.contains("properties")) return true;

@@ -34,6 +34,7 @@ struct Recipe {
 };
 
 constexpr std::array kMistakes{
+    Recipe{.name = "phase0_softmax/attention_factor_after_the_maximum", .sum_rescalings = 0, .output_rescalings = 0},
     Recipe{.name = "phase3_fa2/O_not_rescaled", .output_rescalings = 0},
     Recipe{.name = "phase3_fa2/l_not_rescaled", .sum_rescalings = 0},
     Recipe{.name = "phase3_fa2/O_rescaled_twice", .output_rescalings = 2},
@@ -131,6 +132,64 @@ Attended computed_by(const Recipe& recipe, const torch::Tensor& q, torch::Tensor
     return {out, lse};
 }
 
+/// As Recipe, for a kernel that keeps O_i divided by l_i after each tile (FlashAttention, phase 2).
+struct NormalisedRecipe {
+    std::string_view name;
+    int sum_rescalings = 1;                     ///< of l_i, when the maximum moves
+    bool tile_sum_weighted = true;              ///< the tile's sum, brought to the new maximum
+    bool output_multiplied = true;              ///< O_i by its old sum, which it was divided by
+    bool output_rescaled = true;                ///< O_i at all
+    bool tile_weighted = true;                  ///< P~ V_j at all: brought to the new maximum and divided
+    bool tile_rescaled = true;                  ///< P~ V_j, brought to the new maximum
+    bool maximum_of_all = true;                 ///< or of the new tile only
+    bool maximum_kept = true, sum_kept = true;  ///< for the next tile, and not the tile's own
+    bool divided = true, divided_at_the_end = false;
+};
+
+constexpr std::array kNormalisedMistakes{
+    NormalisedRecipe{.name = "phase2_fa1/O_not_rescaled", .output_rescaled = false},
+    NormalisedRecipe{.name = "phase2_fa1/O_not_multiplied_by_its_sum", .output_multiplied = false},
+    NormalisedRecipe{.name = "phase2_fa1/tile_not_weighted", .tile_weighted = false},
+    NormalisedRecipe{.name = "phase2_fa1/tile_product_under_its_own_maximum", .tile_rescaled = false},
+    NormalisedRecipe{.name = "phase2_fa1/l_not_rescaled", .sum_rescalings = 0},
+    NormalisedRecipe{.name = "phase2_fa1/old_sum_rescaled_twice", .sum_rescalings = 2},
+    NormalisedRecipe{.name = "phase2_fa1/tile_sum_not_weighted", .tile_sum_weighted = false},
+    NormalisedRecipe{.name = "phase2_fa1/maximum_of_this_tile_only", .maximum_of_all = false},
+    NormalisedRecipe{.name = "phase2_fa1/maximum_forgotten_between_steps", .maximum_kept = false},
+    NormalisedRecipe{.name = "phase2_fa1/sum_forgotten_between_steps", .sum_kept = false},
+    NormalisedRecipe{.name = "phase2_fa1/no_division", .divided = false},
+    NormalisedRecipe{.name = "phase2_fa1/divided_twice", .divided_at_the_end = true},
+};
+
+Attended computed_by(const NormalisedRecipe& recipe, const torch::Tensor& q, const torch::Tensor& k,
+                     const torch::Tensor& v, const Form& form, int64_t keys_per_tile) {
+    const torch::Tensor scores = scores_of(q, k, form, torch::kFloat64);
+    const torch::Tensor values = v.repeat_interleave(q.size(1) / v.size(1), 1).to(torch::kFloat64);
+    const auto safe = [](const torch::Tensor& m) { return m.masked_fill(m.eq(-kInfinity), 0); };
+    const auto if_wanted = [](const torch::Tensor& x, bool wanted) { return wanted ? x : at::ones_like(x); };
+
+    torch::Tensor m = at::full_like(scores.narrow(3, 0, 1), -kInfinity), l = at::zeros_like(m);
+    torch::Tensor O = at::zeros(q.sizes(), torch::kFloat64), lse;
+    for (int64_t first = 0; first < scores.size(3); first += keys_per_tile) {
+        const int64_t width = std::min(keys_per_tile, scores.size(3) - first);
+        const torch::Tensor S = scores.narrow(3, first, width), m_tile = S.amax(-1, true);
+        const torch::Tensor P = at::exp(S - safe(m_tile)), l_tile = P.sum(-1, true);
+        const torch::Tensor m_new = recipe.maximum_of_all ? at::maximum(m, m_tile) : m_tile;
+        const torch::Tensor rescale = at::exp(m - safe(m_new)), tile_weight = at::exp(m_tile - safe(m_new));
+        const torch::Tensor old_sum = l * at::pow(rescale, recipe.sum_rescalings);
+        const torch::Tensor l_new = old_sum + if_wanted(tile_weight, recipe.tile_sum_weighted) * l_tile;
+        const torch::Tensor divisor = if_wanted(l_new, recipe.divided);
+        const torch::Tensor old_share = (recipe.output_multiplied ? old_sum : rescale) / divisor;
+        O = if_wanted(old_share, recipe.output_rescaled) * O +
+            if_wanted(if_wanted(tile_weight, recipe.tile_rescaled) / divisor, recipe.tile_weighted) *
+                at::matmul(P, values.narrow(2, first, width));
+        lse = (m_new + at::log(l_new)).squeeze(-1);
+        m = recipe.maximum_kept ? m_new : m_tile;
+        l = recipe.sum_kept ? l_new : l_tile;
+    }
+    return {recipe.divided_at_the_end ? O / l : O, lse};
+}
+
 bool agrees(const torch::Tensor& got, const torch::Tensor& wrong, std::optional<double> magnitude) {
     return reference::compare(got.to(torch::kFloat32), wrong, wrong.to(torch::kFloat32), magnitude).passed;
 }
@@ -140,18 +199,24 @@ bool agrees(const torch::Tensor& got, const torch::Tensor& wrong, std::optional<
 std::vector<std::string_view> lookalikes() {
     std::vector<std::string_view> names;
     for (const Recipe& mistake : kMistakes) names.push_back(mistake.name);
+    for (const NormalisedRecipe& mistake : kNormalisedMistakes)
+        if (std::ranges::find(names, mistake.name) == names.end()) names.push_back(mistake.name);
     return names;
 }
 
 std::optional<std::string_view> lookalike(const Attended& result, const torch::Tensor& q, const torch::Tensor& k,
                                           const torch::Tensor& v, const Form& form, int64_t keys_per_tile) {
-    for (const Recipe& mistake : kMistakes) {
-        if (!applies(mistake, form, k.size(2), keys_per_tile)) continue;
-        const Attended wrong = computed_by(mistake, q, k, v, form, keys_per_tile);
-        if (!at::isfinite(wrong.out).all().item<bool>()) continue;  // NaN looks like every NaN
-        const double magnitude = std::max(1.0, v.abs().max().item<double>());
-        if (agrees(result.out, wrong.out, magnitude) && agrees(result.lse, wrong.lse, {})) return mistake.name;
-    }
+    const double magnitude = std::max(1.0, v.abs().max().item<double>());
+    const auto looks_like = [&](const Attended& wrong) {
+        if (!at::isfinite(wrong.out).all().item<bool>()) return false;  // NaN looks like every NaN
+        return agrees(result.out, wrong.out, magnitude) && agrees(result.lse, wrong.lse, {});
+    };
+    for (const Recipe& mistake : kMistakes)
+        if (applies(mistake, form, k.size(2), keys_per_tile) &&
+            looks_like(computed_by(mistake, q, k, v, form, keys_per_tile)))
+            return mistake.name;
+    for (const NormalisedRecipe& mistake : kNormalisedMistakes)
+        if (looks_like(computed_by(mistake, q, k, v, form, keys_per_tile))) return mistake.name;
     return {};
 }
 

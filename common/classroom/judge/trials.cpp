@@ -26,6 +26,7 @@ std::string title_of_property(const std::string& property) {
         {"few_blocks", "few blocks"},
         {"many_blocks", "many blocks"},
         {"limits", "limits"},
+        {"longest", "as many keys as fit"},
     };
     const auto found = kTitles.find(property);
     if (found == kTitles.end()) throw std::logic_error("the property " + property + " has no title");
