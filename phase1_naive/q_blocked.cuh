@@ -45,6 +45,7 @@ __global__ void __launch_bounds__(kMaxBlockedThreads) q_blocked_kernel(ForwardTe
     const auto V_all = arena.matrix<T>("V", key_length, head_dim);
     const auto S_i = arena.matrix<T>("S_i", block_rows, key_length);
 
+    // BEGIN SOLUTION stages: Q_i, K and V into shared memory; S_i; P_i in its place
     copy_rows(Q_i, Q, first_query, rows, t.wide_rows);
     copy_rows(K_all, K, 0, key_length, t.wide_rows);
     copy_rows(V_all, V, 0, key_length, t.wide_rows);
@@ -56,6 +57,8 @@ __global__ void __launch_bounds__(kMaxBlockedThreads) q_blocked_kernel(ForwardTe
     softmax_rows(S_i, t.LSE.slice(b, h), first_query, rows);
     const auto& P_i = S_i;
     __syncthreads();  // rows of P_i are complete before other threads, of any warp, read them
+    //= const auto& P_i = S_i;
+    // END SOLUTION stages
 
     const Patches patches{rows, head_dim};
     for (int number = threadIdx.x; number < patches.count(); number += blockDim.x) {

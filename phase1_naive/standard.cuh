@@ -161,6 +161,7 @@ __global__ void __launch_bounds__(kSoftmaxRows * 32) softmax_kernel(StandardTens
     const int key_length = int(S.extent(1));
     if (query >= S.extent(0)) return;  // a whole warp leaves, and no barrier follows
 
+    // BEGIN SOLUTION softmax: m and l of the row, then its probabilities and LSE
     // Nothing of the row can be written before its maximum and its sum are known, and both need the whole row.
     float m = -INFINITY;
     for (int key = lane; key < key_length; key += 32) m = fmaxf(m, float(S(query, key)));
@@ -176,6 +177,7 @@ __global__ void __launch_bounds__(kSoftmaxRows * 32) softmax_kernel(StandardTens
     // Where every score is -inf this is 0 / 0: NaN, as softmax has it.
     for (int key = lane; key < key_length; key += 32) P(query, key) = T(__expf(float(S(query, key)) - m_safe) / l);
     if (lane == 0) LSE(query) = m + logf(l);
+    // END SOLUTION softmax
 }
 
 template <class T>
