@@ -289,6 +289,7 @@ __global__ void __launch_bounds__(32 * kFa1MaxWarps, 1) fa1_forward_kernel(Forwa
                 compute_scores<T, D>(m_tile, P_ij, own, Q_i, K_j, keys, columns, t.scale);
 #pragma unroll
                 for (int i = 0; i < kFa1Rows; ++i) {
+                    // BEGIN SOLUTION tile: line 10, P_ij and its row sum under the tile's own maximum
                     m_tile[i] = row_max(m_tile[i]);
                     const float m_safe = safe_maximum(m_tile[i]);
                     float sum = 0.0f;
@@ -300,6 +301,8 @@ __global__ void __launch_bounds__(32 * kFa1MaxWarps, 1) fa1_forward_kernel(Forwa
                         sum += p;
                     }
                     l_tile[i] = row_sum(sum);
+                    //= l_tile[i] = 1.0f;
+                    // END SOLUTION tile
                 }
                 __syncwarp();  // the rows of P_ij are complete before their warp reads them; no other warp touches them
 
@@ -308,6 +311,7 @@ __global__ void __launch_bounds__(32 * kFa1MaxWarps, 1) fa1_forward_kernel(Forwa
 
 #pragma unroll
                 for (int i = 0; i < kFa1Rows; ++i) {
+                    // BEGIN SOLUTION update: lines 11 and 12, the tile joins m_i, l_i and O_i
                     const float m_new = fmaxf(m_i[i], m_tile[i]);
                     const float m_safe = safe_maximum(m_new);
                     const float old_sum = __expf(m_i[i] - m_safe) * l_i[i];  // what is known, under the new maximum
@@ -322,6 +326,9 @@ __global__ void __launch_bounds__(32 * kFa1MaxWarps, 1) fa1_forward_kernel(Forwa
                     watch_rescale(first_query + own.row(i), old_share);
 #pragma unroll
                     for (int c = 0; c < D / 8; ++c) O_i[i][c] = old_share * O_i[i][c] + tile_share * PV[i][c];
+                    //= const float m_new = m_tile[i], l_new = l_tile[i];
+                    //= for (int c = 0; c < D / 8; ++c) O_i[i][c] = PV[i][c] / l_new;
+                    // END SOLUTION update
 
                     const int query = first_query + own.row(i);
                     if (query >= query_length) continue;
