@@ -11,7 +11,8 @@ torch::Tensor for_each_query_head(const torch::Tensor& kv, int64_t query_heads) 
     return kv.repeat_interleave(query_heads / kv.size(1), 1);
 }
 
-/// [B or 1, 1, Sq, Sk]: whether a query sees a key.
+}  // namespace
+
 torch::Tensor sight(int64_t queries, int64_t keys, const Form& form) {
     const torch::Tensor i = at::arange(queries).view({1, 1, -1, 1}), j = at::arange(keys).view({1, 1, 1, -1});
     const torch::Tensor length =
@@ -23,8 +24,6 @@ torch::Tensor sight(int64_t queries, int64_t keys, const Form& form) {
     if (form.window) seen = seen & (j > last - *form.window);
     return seen;
 }
-
-}  // namespace
 
 torch::Tensor scores_of(const torch::Tensor& q, const torch::Tensor& k, const Form& form, torch::ScalarType precision) {
     const torch::Tensor keys = for_each_query_head(k, q.size(1)).to(precision);

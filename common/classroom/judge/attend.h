@@ -26,6 +26,9 @@ struct Attended {
     torch::Tensor lse;  ///< [B, Hq, Sq]
 };
 
+/// [B or 1, 1, Sq, Sk]: whether a query sees a key.
+torch::Tensor sight(int64_t queries, int64_t keys, const Form& form);
+
 /// The scores [B, Hq, Sq, Sk] of a problem in `precision`, -inf where a query does not see a key.
 torch::Tensor scores_of(const torch::Tensor& q, const torch::Tensor& k, const Form& form, torch::ScalarType precision);
 

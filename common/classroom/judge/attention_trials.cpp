@@ -1,17 +1,21 @@
 // Problems for kernels that compute attention of whole sequences.
 //
-// The suite: {"problem": "attention", "tiles": [B_r, B_c], "mask": "none" | "causal_bottom_right" | "causal_top_left" |
-// "both",
-//             "window": true, "softcap": true, "slopes": true, "device": PROFILE, "numbers": {name: value},
-//             "longest": N, "keys_at_once": N, "scores_kept": true, "properties": […]}
+// The suite: {"problem": "attention", "tiles": [B_r, B_c], "window": true, "softcap": true, "slopes": true,
+//             "mask": "none" | "causal_bottom_right" | "causal_top_left" | "both", "garbage": true, "device": PROFILE,
+//             "numbers": {name: value}, "longest": N, "keys_at_once": N, "scores_kept": true, "properties": […]}
 //
+// garbage       keys that no query sees hold NaN, and so do their values
 // longest       one problem more, with as many keys: what the device just holds
 // keys_at_once  after how many keys the running maximum moves, where that is not B_c
 // scores_kept   the kernel keeps scores in the type of Q before it takes their softmax
+//
+// Among the sizes, `tile_keys` is how many keys have to be read for a head: for each tile of B_r queries, those in the
+// tiles of B_c keys of which any of its queries sees any.
 
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
 
 #include "common/classroom/judge/examine_attention.h"
 #include "common/classroom/judge/tensors.h"
@@ -22,6 +26,9 @@ namespace {
 
 using nlohmann::json;
 using reference::AttentionCase, reference::Family;
+
+/// In the place of a lookalike, where garbage got into O but not into LSE: its probability was 0.
+constexpr std::string_view kGarbageReached = "phase4_causal/NaN_of_an_unseen_key";
 
 Mask mask_named(const std::string& name) {
     if (name == "none") return Mask::none;
@@ -41,6 +48,17 @@ std::string words_for(const AttentionCase& problem, const Form& form) {
     if (form.window) text += fmt::format(", window {}", *form.window);
     if (form.softcap) text += fmt::format(", softcap {}", *form.softcap);
     return text;
+}
+
+/// `tile_keys`, see above; `seen` [Sq, Sk].
+int64_t keys_in_needed_tiles(const torch::Tensor& seen, int64_t B_r, int64_t B_c) {
+    int64_t keys = 0;
+    for (int64_t i = 0; i < seen.size(0); i += B_r)
+        for (int64_t j = 0; j < seen.size(1); j += B_c) {
+            const int64_t rows = std::min(B_r, seen.size(0) - i), columns = std::min(B_c, seen.size(1) - j);
+            if (seen.narrow(0, i, rows).narrow(1, j, columns).any().item<bool>()) keys += columns;
+        }
+    return keys;
 }
 
 class Maker {
@@ -148,9 +166,6 @@ class Maker {
 
         Trial trial{.property = property};
         trial.problem = empty_problem(suite_.value("device", "rtx4090"));
-        add_input(trial.problem, "Q", inputs.q);
-        add_input(trial.problem, "K", inputs.k);
-        add_input(trial.problem, "V", inputs.v);
         trial.sizes = {{"B", problem.batch},
                        {"Hq", problem.query_heads},
                        {"Hkv", problem.kv_heads},
@@ -163,6 +178,18 @@ class Maker {
             trial.sizes["W"] = *form.window;
             add_number(trial.problem, "window", double(*form.window));
         }
+        const torch::Tensor seen = sight(problem.query_length, problem.key_length, form)[0][0];
+        trial.sizes["tile_keys"] = keys_in_needed_tiles(seen, B_r, B_c);
+        torch::Tensor k = inputs.k, v = inputs.v;
+        const torch::Tensor unseen = seen.any(0).logical_not().view({1, 1, -1, 1});
+        const bool garbage = suite_.value("garbage", false) && unseen.any().item<bool>();
+        if (garbage) {
+            k = k.masked_fill(unseen, std::numeric_limits<double>::quiet_NaN());
+            v = v.masked_fill(unseen, std::numeric_limits<double>::quiet_NaN());
+        }
+        add_input(trial.problem, "Q", inputs.q);
+        add_input(trial.problem, "K", k);
+        add_input(trial.problem, "V", v);
         if (suite_.value("softcap", false)) {
             form.softcap = double(draw_(2, 30)) / 4;  // a float holds it exactly
             add_number(trial.problem, "softcap", *form.softcap);
@@ -178,9 +205,14 @@ class Maker {
         add_output(trial.problem, "O", inputs.q.sizes(), problem.dtype);
         add_output(trial.problem, "LSE", inputs.q.sizes().slice(0, 3), torch::kFloat32);
 
-        trial.name = words_for(problem, form);
-        trial.examine = [question, asked = trial.problem](const Message& reply) {
-            return examine_attention(question, {output_of(asked, reply, 0), output_of(asked, reply, 1)});
+        trial.name = words_for(problem, form) + (garbage ? ", NaN in keys that no query sees" : "");
+        trial.examine = [question, garbage, asked = trial.problem](const Message& reply) {
+            const Attended result{output_of(asked, reply, 0), output_of(asked, reply, 1)};
+            std::optional<Finding> finding = examine_attention(question, result);
+            const auto has_nan = [](const torch::Tensor& tensor) { return tensor.isnan().any().item<bool>(); };
+            if (garbage && finding && !finding->lookalike && has_nan(result.out) && !has_nan(result.lse))
+                finding->lookalike = std::string(kGarbageReached);
+            return finding;
         };
         trials_.push_back(std::move(trial));
     }
@@ -193,6 +225,8 @@ class Maker {
 };
 
 }  // namespace
+
+std::vector<std::string_view> attention_lookalikes() { return {kGarbageReached}; }
 
 std::vector<Trial> attention_trials(const json& suite, std::uint64_t seed) { return Maker(suite, seed).all(); }
 

@@ -94,7 +94,8 @@ int main(int argc, char** argv) {
     const std::vector<std::string> arguments(argv + 1, argv + argc);
     try {
         if (arguments == std::vector<std::string>{"--lookalikes"}) {
-            for (const auto& names : {softmax_lookalikes(), lookalikes()})
+            for (const auto& names :
+                 {softmax_lookalikes(), lookalikes(), attention_lookalikes(), merge_lookalikes(), stage_lookalikes()})
                 for (const std::string_view name : names) std::cout << name << '\n';
             return 0;
         }

@@ -16,6 +16,11 @@ using nlohmann::json;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
+constexpr std::string_view kMean = "phase5_decoding/splits_not_weighted",
+                           kSum = "phase5_decoding/no_division_in_the_merge",
+                           kSumOverCount = "phase5_decoding/weights_without_the_sums",
+                           kNoMaximum = "phase5_decoding/combined_lse_without_the_maximum";
+
 struct Merged {
     torch::Tensor out, lse;
 };
@@ -49,18 +54,20 @@ std::optional<Finding> examine(const torch::Tensor& out_parts, const torch::Tens
          out_parts.to(torch::kFloat64))
             .sum(0);
     if (!out.passed && same(out_parts.to(torch::kFloat64).mean(0)))
-        finding.lookalike = "phase5_decoding/splits_not_weighted";
+        finding.lookalike = kMean;
     else if (!out.passed && same(sum))
-        finding.lookalike = "phase5_decoding/no_division_in_the_merge";
+        finding.lookalike = kSum;
     else if (!out.passed && same(sum / double(out_parts.size(0))))
-        finding.lookalike = "phase5_decoding/weights_without_the_sums";
+        finding.lookalike = kSumOverCount;
     else if (out.passed &&
              reference::compare(got.lse, expected.lse - lse_parts.amax(0), fair.lse - lse_parts.amax(0)).passed)
-        finding.lookalike = "phase5_decoding/combined_lse_without_the_maximum";
+        finding.lookalike = kNoMaximum;
     return finding;
 }
 
 }  // namespace
+
+std::vector<std::string_view> merge_lookalikes() { return {kMean, kSum, kSumOverCount, kNoMaximum}; }
 
 std::vector<Trial> merge_trials(const json& suite, std::uint64_t seed) {
     Draw draw(seed);

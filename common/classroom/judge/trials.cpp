@@ -27,6 +27,9 @@ std::string title_of_property(const std::string& property) {
         {"many_blocks", "many blocks"},
         {"limits", "limits"},
         {"longest", "as many keys as fit"},
+        {"no_mask", "no mask"},
+        {"bottom_right", "aligned bottom-right"},
+        {"top_left", "aligned top-left"},
     };
     const auto found = kTitles.find(property);
     if (found == kTitles.end()) throw std::logic_error("the property " + property + " has no title");
@@ -36,7 +39,7 @@ std::string title_of_property(const std::string& property) {
 std::vector<Trial> trials_of(const nlohmann::json& suite, std::uint64_t seed) {
     static const std::map<std::string, std::vector<Trial> (*)(const nlohmann::json&, std::uint64_t)> kMakers{
         {"attention", attention_trials}, {"softmax", softmax_trials}, {"decode", decode_trials},
-        {"merge", merge_trials},         {"splits", split_trials},
+        {"merge", merge_trials},         {"splits", split_trials},    {"stages", stage_trials},
     };
     const std::string kind = suite.value("problem", "");
     const auto found = kMakers.find(kind);

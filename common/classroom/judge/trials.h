@@ -6,6 +6,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/classroom/wire.h"
@@ -42,6 +43,12 @@ std::vector<Trial> softmax_trials(const nlohmann::json& suite, std::uint64_t see
 std::vector<Trial> decode_trials(const nlohmann::json& suite, std::uint64_t seed);
 std::vector<Trial> merge_trials(const nlohmann::json& suite, std::uint64_t seed);
 std::vector<Trial> split_trials(const nlohmann::json& suite, std::uint64_t seed);
+std::vector<Trial> stage_trials(const nlohmann::json& suite, std::uint64_t seed);
+
+/// The mistakes that these know by their results, beside those of lookalikes.h.
+std::vector<std::string_view> attention_lookalikes();
+std::vector<std::string_view> merge_lookalikes();
+std::vector<std::string_view> stage_lookalikes();
 
 /// Whole numbers from a seed, the same on every platform.
 class Draw {
