@@ -117,6 +117,7 @@ __global__ void __launch_bounds__(kCausalThreads) causal_forward_kernel(ForwardT
 
 #pragma unroll
         for (int i = 0; i < Owner::rows; ++i) {
+            // BEGIN SOLUTION masked_update: the maximum, the sum and P_ij, of the keys that row i sees, in powers of 2
             const auto sees = [&](int j) { return stage == Stage::full || owner.lane + 8 * j < visible_here[i]; };
 
             float m_tile = -INFINITY;
@@ -136,6 +137,8 @@ __global__ void __launch_bounds__(kCausalThreads) causal_forward_kernel(ForwardT
                 watch_score(first_query + owner.row(i), first_key + owner.lane + 8 * j,
                             sees(j) ? S_ij[i][j] * scale_log2 : -INFINITY);
             }
+            //= const float m_new = m_i[i], rescale = 1.0f, l_tile = 0.0f;
+            // END SOLUTION masked_update
             m_i[i] = m_new;
             l_i[i] = rescale * l_i[i] + row_sum(l_tile);
             watch_state(first_query + owner.row(i), m_i[i], l_i[i]);
@@ -144,10 +147,13 @@ __global__ void __launch_bounds__(kCausalThreads) causal_forward_kernel(ForwardT
             for (int c = 0; c < D / 8; ++c) O_i[i][c] *= rescale;
         }
         __syncwarp();  // the rows of P_ij are complete before their warp reads them; no other warp touches them
+        // BEGIN SOLUTION masked_update: O_i += P_ij V_j, of the keys that each row sees
         if constexpr (stage == Stage::full)
             accumulate(O_i, owner, P_ij, V_j);
         else
             accumulate_visible(O_i, owner, visible_here, P_ij, V_j);
+        //= accumulate(O_i, owner, P_ij, V_j);
+        // END SOLUTION masked_update
         // The next step overwrites P_ij only after the __syncthreads() above, which orders it after these reads.
     };
 

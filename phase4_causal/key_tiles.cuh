@@ -16,7 +16,10 @@ namespace ladder::SIMT_MACHINE {
 /// do not overflow.
 __host__ __device__ constexpr int visible_keys(Mask mask, int query, int query_length, int key_length) {
     if (mask == Mask::none) return key_length;
+    // BEGIN SOLUTION alignment: how many keys lie on and before the diagonal, which may be more or fewer than there are
     const int diagonal = query + 1 - (mask == Mask::causal_bottom_right ? query_length - key_length : 0);
+    //= const int diagonal = key_length - query_length + query + 1;
+    // END SOLUTION alignment
     return diagonal < 0 ? 0 : diagonal > key_length ? key_length : diagonal;
 }
 
@@ -40,10 +43,13 @@ struct KeyTiles {
 /// every row, but no tile there is full and none is empty.
 __host__ __device__ constexpr KeyTiles key_tiles(Mask mask, int first_query, int B_r, int B_c, int query_length,
                                                  int key_length) {
+    // BEGIN SOLUTION stages: how many tiles are full, and how many are to be visited
     const int last_query = query_length - first_query < B_r ? query_length - 1 : first_query + B_r - 1;
     const int fewest = visible_keys(mask, first_query, query_length, key_length);
     const int most = visible_keys(mask, last_query, query_length, key_length);
     return {.full = fewest / B_c, .visited = (most + B_c - 1) / B_c};
+    //= return {.full = 0, .visited = 0};
+    // END SOLUTION stages
 }
 
 /// Keys in the tiles that all query tiles of a head visit, each counted as often as it is visited.
