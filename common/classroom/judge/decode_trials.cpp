@@ -4,7 +4,8 @@
 //             "device": PROFILE}
 //
 // With "page", K and V are pages [pages, Hkv, page, D], and "page_table" [B, …] (int32) names the pages of each
-// sequence in order; entries beyond a sequence's length are -1.
+// sequence in order; entries beyond a sequence's length are -1. Among the sizes, `pages` is how many of them the
+// sequences use, and `keys` how many keys they have.
 
 #include <fmt/format.h>
 
@@ -110,10 +111,16 @@ std::vector<Trial> decode_trials(const json& suite, std::uint64_t seed) {
                        {"splits", shape.splits},
                        {"keys", std::accumulate(shape.lengths.begin(), shape.lengths.end(), int64_t{0})},
                        {"element", inputs.q.element_size()}};
+        if (page > 0) {
+            int64_t used = 0;
+            for (const int64_t length : shape.lengths) used += (length + page - 1) / page;
+            trial.sizes["pages"] = used;
+        }
         trial.name = fmt::format(
             "B {}, heads {}/{}, keys up to {}, D {}, splits {}{}{}", shape.batch, shape.query_heads, shape.kv_heads,
             capacity, shape.head_dim, shape.splits, shape.dtype == torch::kFloat16 ? ", float16" : "",
             shape.family == Family::normal ? "" : fmt::format(", {}", reference::name_of(shape.family)));
+        if (page > 0) trial.name += fmt::format(", pages of {} keys, NaN where no sequence has a key", page);
         trial.examine = [question, asked = trial.problem](const Message& reply) {
             return examine_attention(question, {output_of(asked, reply, 0), output_of(asked, reply, 1)});
         };

@@ -44,7 +44,11 @@ std::optional<Finding> examine(const torch::Tensor& out_parts, const torch::Tens
         out.passed ? spread_of("LSE", got.lse.unsqueeze(-1), column,
                                wrong_elements(got.lse.unsqueeze(-1), column, lse.bound), 0)
                    : spread_of("O", got.out, expected.out, wrong_elements(got.out, expected.out, out.bound), 0);
-    Finding finding{.summary = (out.passed ? lse : out).report, .first = spread.first, .pattern = spread.pattern};
+    Finding finding{.summary = (out.passed ? lse : out).report,
+                    .first = spread.first,
+                    .pattern = spread.pattern + (out.passed   ? "; O is right"
+                                                 : lse.passed ? "; LSE is right"
+                                                              : "; LSE is wrong too")};
     const auto same = [&](const torch::Tensor& other) {
         return at::isfinite(other).all().item<bool>() &&
                reference::compare(got.out, other, other.to(torch::kFloat32)).passed;

@@ -40,8 +40,8 @@ std::string part_of(const std::vector<int64_t>& wrong, int64_t extent, const std
 }
 
 std::string tiles_of(const std::vector<int64_t>& rows, int64_t extent, int64_t rows_per_tile) {
+    if (rows_per_tile <= 1 || extent <= rows_per_tile) return "";
     const int64_t tiles = (extent + rows_per_tile - 1) / rows_per_tile;
-    if (rows_per_tile <= 1 || tiles < 2) return "";
     std::vector<int64_t> hit;
     for (const int64_t row : rows)
         if (hit.empty() || hit.back() != row / rows_per_tile) hit.push_back(row / rows_per_tile);
