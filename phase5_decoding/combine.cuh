@@ -77,6 +77,7 @@ __global__ void __launch_bounds__(kCombineThreads, 2) decode_combine_kernel(Comb
                 if (p < parts && column < head_dim) O_p[i][c] = t.O_p(p, n, column);
             }
 
+        // BEGIN SOLUTION merge: m, s and O_n, of the parts before and of these, under the new maximum
         float LSE_p[kPartsAtOnce], m_new = m;
 #pragma unroll
         for (int i = 0; i < kPartsAtOnce; ++i) {
@@ -97,6 +98,8 @@ __global__ void __launch_bounds__(kCombineThreads, 2) decode_combine_kernel(Comb
             for (int c = 0; c < columns; ++c) O_n[c] += contribution(O_p[i][c], LSE_p[i], m_new);
         }
         m = m_new;
+        //= s = 1.0f;
+        // END SOLUTION merge
     }
 
 #pragma unroll
@@ -111,12 +114,15 @@ __global__ void __launch_bounds__(kCombineThreads, 2) decode_combine_kernel(Comb
 #pragma unroll
     for (int w = 0; w < kCombineWarps; ++w) largest = fmaxf(largest, m_w(0, w));
     for (int c = threadIdx.x; c < head_dim; c += kCombineThreads) {
+        // BEGIN SOLUTION merge: what the warps have, under the maximum of all
         float sum = 0.0f, O_c = 0.0f;  // in the order of the warps, so that the last bit is always the same
 #pragma unroll
         for (int w = 0; w < kCombineWarps; ++w) {
             sum += contribution(s_w(0, w), m_w(0, w), largest);
             O_c += contribution(O_w(w, c), m_w(0, w), largest);
         }
+        //= const float sum = s_w(0, 0), O_c = O_w(0, c);
+        // END SOLUTION merge
         t.O(n, c) = T(O_c / sum);
         if (c == 0) t.LSE(n) = largest + logf(sum);
     }

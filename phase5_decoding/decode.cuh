@@ -230,10 +230,13 @@ __global__ void __launch_bounds__(kDecodeThreads, resident_blocks(R)) decode_spl
     // Later queries see more keys, so the tile's last row says how many are to be shared out. The splits are equal to
     // within a tile; with fewer tiles than splits some have nothing to do.
     const int keys = seen(0, rows_here - 1);
+    // BEGIN SOLUTION share: the keys [begin, end) of this block, in whole tiles
     const std::int64_t tiles = (keys + kKeyTile - 1) / kKeyTile;
     const int begin = int(tiles * split / t.splits) * kKeyTile;
     const int planned_end = int(tiles * (split + 1) / t.splits) * kKeyTile,
               end = planned_end < keys ? planned_end : keys;
+    //= const int begin = 0, end = keys;
+    // END SOLUTION share
 
     float m_i[R], l_i[R], O_i[R][columns];
 #pragma unroll
