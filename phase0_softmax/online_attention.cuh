@@ -6,6 +6,7 @@
 #include "common/attention/online_softmax.cuh"
 #include "common/attention/warp_reduce.cuh"
 #include "common/attention/watch.cuh"
+#include "phase0_softmax/softmax_state.cuh"
 
 namespace ladder::SIMT_MACHINE {
 
@@ -19,6 +20,9 @@ namespace ladder::SIMT_MACHINE {
 ///   s = scale q . k_j        m' = max(m, s)
 ///   l' = e^(m - m') l + e^(s - m')
 ///   o' = e^(m - m') o + e^(s - m') v_j          at the end: out = o / l, lse = m + log l
+///
+/// A sum over thousands of keys would lose its last digits (kTermsPerPart). So each 64 keys get a triple (m, l, o) of
+/// their own, and the triples merge.
 ///
 ///   grid    x = ceil(Sq / 4), y = Hq heads, z = B sequences
 ///   block   128 threads = 4 warps; each warp owns one query row, and its lanes share the head dimension:
@@ -79,29 +83,43 @@ __global__ void __launch_bounds__(32 * kQueriesPerBlock) online_attention_kernel
     Columns::read(q, Q, query);
 
     float m = -INFINITY, l = 0.0f, o[Columns::count] = {};
-    for (int j = 0; j < key_length; ++j) {
-        float k[Columns::count], v[Columns::count];
-        Columns::read(k, K, j);
-        Columns::read(v, V, j);
+    for (int first = 0; first < key_length; first += kTermsPerPart) {
+        const int end = first + kTermsPerPart < key_length ? first + kTermsPerPart : key_length;
+        float m_part = -INFINITY, l_part = 0.0f, o_part[Columns::count] = {};
+        for (int j = first; j < end; ++j) {
+            float k[Columns::count], v[Columns::count];
+            Columns::read(k, K, j);
+            Columns::read(v, V, j);
 
-        float dot = 0.0f;
+            float dot = 0.0f;
 #pragma unroll
-        for (int c = 0; c < Columns::count; ++c) dot += q[c] * k[c];
-        const float s = t.scale * warp_sum(dot);
+            for (int c = 0; c < Columns::count; ++c) dot += q[c] * k[c];
+            const float s = t.scale * warp_sum(dot);
 
-        // BEGIN SOLUTION update: the key joins m, l and o
-        const float m_new = fmaxf(m, s);
+            // BEGIN SOLUTION update: the key joins m_part, l_part and o_part
+            const float m_new = fmaxf(m_part, s);
+            const float m_safe = safe_maximum(m_new);
+            const float rescale = __expf(m_part - m_safe);  // what the old sums are worth under the new maximum
+            const float p = __expf(s - m_safe);
+            m_part = m_new;
+            l_part = rescale * l_part + p;
+            watch_score(query, j, s);
+            watch_state(query, m_part, l_part);
+            watch_rescale(query, rescale);
+#pragma unroll
+            for (int c = 0; c < Columns::count; ++c) o_part[c] = rescale * o_part[c] + p * v[c];
+            // END SOLUTION update
+        }
+
+        // The triples (m, l, o) of two sets of keys merge as the pairs (m, l) do.
+        const float m_new = fmaxf(m, m_part);
         const float m_safe = safe_maximum(m_new);
-        const float rescale = __expf(m - m_safe);  // what the old sums are worth under the new maximum
-        const float p = __expf(s - m_safe);
+        const float before = __expf(m - m_safe), part = __expf(m_part - m_safe);
         m = m_new;
-        l = rescale * l + p;
-        watch_score(query, j, s);
+        l = before * l + part * l_part;
         watch_state(query, m, l);
-        watch_rescale(query, rescale);
 #pragma unroll
-        for (int c = 0; c < Columns::count; ++c) o[c] = rescale * o[c] + p * v[c];
-        // END SOLUTION update
+        for (int c = 0; c < Columns::count; ++c) o[c] = before * o[c] + part * o_part[c];
     }
 
     // Where every score is -inf this is 0 / 0: NaN, as softmax has it.

@@ -11,24 +11,25 @@
 
 namespace ladder {
 
-// softmax.cuh, compiled once per machine.
+// softmax.cuh and resident_softmax.cuh, compiled once per machine.
 namespace cpu {
 void launch_safe_softmax(const SoftmaxArguments&);
 void launch_online_softmax(const SoftmaxArguments&);
-void launch_block_softmax(const SoftmaxArguments&);
+void launch_block_plain_softmax(const SoftmaxArguments&);
+void launch_resident_softmax(const ResidentSoftmaxArguments&);
 GlobalBytes safe_softmax_bytes(const SoftmaxArguments&);
 GlobalBytes online_softmax_bytes(const SoftmaxArguments&);
-GlobalBytes block_softmax_bytes(const SoftmaxArguments&);
+GlobalBytes block_plain_softmax_bytes(const SoftmaxArguments&);
+GlobalBytes resident_softmax_bytes(const ResidentSoftmaxArguments&);
 }  // namespace cpu
 namespace cuda {
 [[gnu::weak]] void launch_safe_softmax(const SoftmaxArguments&);
 [[gnu::weak]] void launch_online_softmax(const SoftmaxArguments&);
-[[gnu::weak]] void launch_block_softmax(const SoftmaxArguments&);
+[[gnu::weak]] void launch_block_plain_softmax(const SoftmaxArguments&);
+[[gnu::weak]] void launch_resident_softmax(const ResidentSoftmaxArguments&);
 }  // namespace cuda
 
 namespace {
-
-using Launch = void (*)(const SoftmaxArguments&);
 
 void check_softmax(const torch::Tensor& x) {
     check_tensor("x", x, 2);
@@ -41,26 +42,74 @@ SoftmaxArguments softmax_arguments(const torch::Tensor& x, const torch::Tensor& 
     return {.x = tensor_argument("x", x), .y = tensor_argument("y", y)};
 }
 
-torch::Tensor softmax(const char* entry, const torch::Tensor& x, Launch on_cpu, Launch on_cuda) {
-    check_softmax(x);
+ResidentSoftmaxArguments resident_arguments(const torch::Tensor& x, const torch::Tensor& y) {
+    const SoftmaxArguments arguments = softmax_arguments(x, y);
+    return {arguments, resident_row(device_limits(x.device()), arguments.x.type, arguments.columns())};
+}
+
+/// Runs one of the kernels; `arguments` makes what it is given from x and y.
+template <class Arguments>
+torch::Tensor softmax(const char* entry, const torch::Tensor& x,
+                      Arguments (*arguments)(const torch::Tensor&, const torch::Tensor&),
+                      void (*on_cpu)(const Arguments&), void (*on_cuda)(const Arguments&)) {
     torch::Tensor y = allocate(x.sizes(), x.options());
-    run_on(x.device(), on_cpu, on_cuda, softmax_arguments(x, y));
+    run_on(x.device(), on_cpu, on_cuda, arguments(x, y));
     check_written(entry, "y", y);
     return y;
+}
+
+torch::Tensor checked_softmax(const char* entry, const torch::Tensor& x, void (*on_cpu)(const SoftmaxArguments&),
+                              void (*on_cuda)(const SoftmaxArguments&)) {
+    check_softmax(x);
+    return softmax<SoftmaxArguments>(entry, x, softmax_arguments, on_cpu, on_cuda);
+}
+
+/// Rows of y are as long as those of x, and begin one where another ends.
+bool rows_are_aligned(const torch::Tensor& x) { return tensor_argument("x", x).rows_aligned_to_16_bytes(); }
+
+/// Only rows that wait in shared memory are copied asynchronously.
+bool needs_asynchronous_copies(const torch::Tensor& x) {
+    return resident_arguments(x, x).plan.keep == Keep::shared_memory;
+}
+
+bool can_be_resident(const torch::Tensor& x) {
+    return rows_are_aligned(x) &&
+           (!needs_asynchronous_copies(x) || device_limits(x.device()).has_compute_capability(8, 0));
+}
+
+void check_resident(const torch::Tensor& x) {
+    check_softmax(x);
+    if (!rows_are_aligned(x))
+        throw std::invalid_argument(
+            "resident_softmax: the rows of x do not all start and end at multiples of 16 bytes; "
+            "block_softmax takes them");
+    if (needs_asynchronous_copies(x))
+        simt::require_compute_capability(device_limits(x.device()), 8, 0, "resident_softmax");
 }
 
 }  // namespace
 
 torch::Tensor safe_softmax(const torch::Tensor& x) {
-    return softmax("safe_softmax", x, cpu::launch_safe_softmax, cuda::launch_safe_softmax);
+    return checked_softmax("safe_softmax", x, cpu::launch_safe_softmax, cuda::launch_safe_softmax);
 }
 
 torch::Tensor online_softmax(const torch::Tensor& x) {
-    return softmax("online_softmax", x, cpu::launch_online_softmax, cuda::launch_online_softmax);
+    return checked_softmax("online_softmax", x, cpu::launch_online_softmax, cuda::launch_online_softmax);
+}
+
+torch::Tensor block_plain_softmax(const torch::Tensor& x) {
+    return checked_softmax("block_plain_softmax", x, cpu::launch_block_plain_softmax, cuda::launch_block_plain_softmax);
+}
+
+torch::Tensor resident_softmax(const torch::Tensor& x) {
+    check_resident(x);
+    return softmax<ResidentSoftmaxArguments>("resident_softmax", x, resident_arguments, cpu::launch_resident_softmax,
+                                             cuda::launch_resident_softmax);
 }
 
 torch::Tensor block_softmax(const torch::Tensor& x) {
-    return softmax("block_softmax", x, cpu::launch_block_softmax, cuda::launch_block_softmax);
+    check_softmax(x);
+    return can_be_resident(x) ? resident_softmax(x) : block_plain_softmax(x);
 }
 
 GlobalBytes safe_softmax_bytes(const torch::Tensor& x) {
@@ -73,9 +122,19 @@ GlobalBytes online_softmax_bytes(const torch::Tensor& x) {
     return cpu::online_softmax_bytes(softmax_arguments(x, x));
 }
 
+GlobalBytes block_plain_softmax_bytes(const torch::Tensor& x) {
+    check_softmax(x);
+    return cpu::block_plain_softmax_bytes(softmax_arguments(x, x));
+}
+
+GlobalBytes resident_softmax_bytes(const torch::Tensor& x) {
+    check_resident(x);
+    return cpu::resident_softmax_bytes(resident_arguments(x, x));
+}
+
 GlobalBytes block_softmax_bytes(const torch::Tensor& x) {
     check_softmax(x);
-    return cpu::block_softmax_bytes(softmax_arguments(x, x));
+    return can_be_resident(x) ? resident_softmax_bytes(x) : block_plain_softmax_bytes(x);
 }
 
 TORCH_LIBRARY_FRAGMENT(flash_ladder, library) {

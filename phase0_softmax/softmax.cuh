@@ -4,8 +4,8 @@
 #include "common/attention/global_bytes.h"
 #include "common/attention/warp_reduce.cuh"
 #include "common/attention/watch.cuh"
-#include "phase0_softmax/softmax_arguments.h"
 #include "phase0_softmax/softmax_state.cuh"
+#include "phase0_softmax/softmax_tensors.cuh"
 
 namespace ladder::SIMT_MACHINE {
 
@@ -33,17 +33,6 @@ namespace ladder::SIMT_MACHINE {
 inline constexpr int kRowsPerBlock = 4;             ///< safe and online: one warp for each
 inline constexpr int kRowThreads = 512;             ///< block: threads that share a row
 inline constexpr int kRowWarps = kRowThreads / 32;  ///< and their warps
-
-/// A float sum of thousands of terms, one after the other, loses its last digits: each addition rounds to a digit of
-/// the large sum. So a lane adds up parts of 64 terms, and then the parts.
-inline constexpr int kTermsPerPart = 64;
-
-/// What a softmax kernel is given.
-template <class T>
-struct SoftmaxTensors {
-    simt::GlobalTensor<const T, 2> x;  ///< [rows, N]
-    simt::GlobalTensor<T, 2> y;        ///< [rows, N]
-};
 
 template <class T>
 __global__ void __launch_bounds__(32 * kRowsPerBlock) safe_softmax_kernel(SoftmaxTensors<T> t) {
@@ -153,13 +142,7 @@ inline GlobalBytes softmax_bytes(const SoftmaxArguments& a, int passes_that_read
 /// Three passes read, or two.
 GlobalBytes safe_softmax_bytes(const SoftmaxArguments& a) { return softmax_bytes(a, 3); }
 GlobalBytes online_softmax_bytes(const SoftmaxArguments& a) { return softmax_bytes(a, 2); }
-GlobalBytes block_softmax_bytes(const SoftmaxArguments& a) { return softmax_bytes(a, 2); }
-
-/// The views of a problem whose elements are T.
-template <class T>
-SoftmaxTensors<T> softmax_tensors(const SoftmaxArguments& a) {
-    return {.x = simt::global_tensor<const T, 2>(a.x), .y = simt::global_tensor<T, 2>(a.y)};
-}
+GlobalBytes block_plain_softmax_bytes(const SoftmaxArguments& a) { return softmax_bytes(a, 2); }
 
 /// The launch of the safe and of the online kernel.
 inline cudaLaunchConfig_t one_warp_per_row(const SoftmaxArguments& a) {
@@ -195,7 +178,7 @@ void launch_online_softmax(const SoftmaxArguments& a) {
 }
 
 /// Likewise; wide reads where every row starts at a multiple of 16 bytes.
-void launch_block_softmax(const SoftmaxArguments& a) {
+void launch_block_plain_softmax(const SoftmaxArguments& a) {
     const bool wide = a.x.rows_aligned_to_16_bytes() && a.y.rows_aligned_to_16_bytes();
     with_element_type(a.x.type, [&]<class T>(std::type_identity<T>) {
         const auto kernel = wide ? block_softmax_kernel<T, simt::kVectorWidth<T>> : block_softmax_kernel<T, 1>;

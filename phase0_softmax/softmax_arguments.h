@@ -1,6 +1,7 @@
 #pragma once
 
 #include "common/simt/tensor_argument.h"
+#include "phase0_softmax/resident_row.h"
 
 namespace ladder {
 
@@ -13,6 +14,11 @@ struct SoftmaxArguments {
     /// The sizes, read off the shapes above.
     std::int64_t rows() const { return x.extents[0]; }
     std::int64_t columns() const { return x.extents[1]; }
+};
+
+/// The same, and how resident_softmax.cuh keeps a row.
+struct ResidentSoftmaxArguments : SoftmaxArguments {
+    ResidentRow plan{};
 };
 
 }  // namespace ladder

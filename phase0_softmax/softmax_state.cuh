@@ -1,9 +1,14 @@
 #pragma once
 
 #include "common/attention/online_softmax.cuh"
+#include "common/attention/powers_of_two.cuh"
 #include "common/simt/simt.h"
 
 namespace ladder::SIMT_MACHINE {
+
+/// A float sum of thousands of terms, one after the other, loses its last digits: each addition rounds to a digit of
+/// the large sum. So parts of 64 terms are added up, and then the parts.
+inline constexpr int kTermsPerPart = 64;
 
 /// What softmax has to remember of some scores x_j, however many there were:
 ///
@@ -50,6 +55,7 @@ __device__ SoftmaxState merge_across_block(SoftmaxState mine, const simt::Shared
     const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
     // BEGIN SOLUTION merge_across_block: each warp leaves one state; all of them make the state of the row
     mine = merge_across_warp(mine);
+    if constexpr (Warps == 1) return mine;
     if (lane == 0) states(0, warp) = mine;
     __syncthreads();  // every warp has left its state before any warp reads them all
 
@@ -60,6 +66,10 @@ __device__ SoftmaxState merge_across_block(SoftmaxState mine, const simt::Shared
     // END SOLUTION merge_across_block
 }
 
+/// e^x as one multiplication and the special function unit's 2^x; 0 where the result would be below 2^-126. __expf()
+/// takes three more instructions to get those right, too.
+__device__ __forceinline__ float fast_exp(float x) { return simt::fast_exp2(x * kLog2E); }
+
 /// The last pass: what a score is worth, once the state of its whole row is known: exp(x - m) / l.
 class SoftmaxWeight {
   public:
@@ -69,7 +79,7 @@ class SoftmaxWeight {
         : base_(safe_maximum(row.m)), inverse_sum_(row.m == INFINITY ? NAN : 1.0f / row.l) {}
 
     /// The weight of the score x.
-    __device__ float operator()(float x) const { return __expf(x - base_) * inverse_sum_; }
+    __device__ float operator()(float x) const { return fast_exp(x - base_) * inverse_sum_; }
 
   private:
     float base_, inverse_sum_;

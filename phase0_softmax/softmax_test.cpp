@@ -5,14 +5,19 @@
 
 #include <array>
 #include <limits>
+#include <optional>
 
 #include "common/attention/allocate.h"
 #include "common/attention/check.h"
+#include "common/attention/machine.h"
 #include "common/reference/checks.h"
 #include "common/reference/low_precision.h"
 #include "common/reference/oracle.h"
 #include "common/reference/test_device.h"
+#include "common/simt/device.h"
+#include "common/simt/device_profile.h"
 #include "common/simt/launch_log.h"
+#include "phase0_softmax/resident_row.h"
 
 namespace ladder {
 namespace {
@@ -24,12 +29,12 @@ const PoisonOutputs poison_outputs;  // an element that is never written stays N
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::array kDtypes{torch::kFloat32, torch::kFloat16, torch::kBFloat16};
 
-/// One of the three entries, and what it promises.
+/// One of the entries, and what it promises.
 struct Entry {
     std::string name;
     torch::Tensor (*softmax)(const torch::Tensor&);
     GlobalBytes (*bytes)(const torch::Tensor&);
-    int passes_that_read;
+    std::optional<int> passes_that_read = std::nullopt;  ///< of global memory; none where that depends on the row
 };
 
 std::ostream& operator<<(std::ostream& stream, const Entry& entry) { return stream << entry.name; }
@@ -51,7 +56,8 @@ class Softmax : public ::testing::TestWithParam<Entry> {
 INSTANTIATE_TEST_SUITE_P(Entries, Softmax,
                          ::testing::Values(Entry{"safe", safe_softmax, safe_softmax_bytes, 3},
                                            Entry{"online", online_softmax, online_softmax_bytes, 2},
-                                           Entry{"block", block_softmax, block_softmax_bytes, 2}),
+                                           Entry{"block_plain", block_plain_softmax, block_plain_softmax_bytes, 2},
+                                           Entry{"block", block_softmax, block_softmax_bytes}),
                          ByName{});
 
 /// Standard normal; the same numbers for the same shape.
@@ -172,8 +178,11 @@ TEST_P(Softmax, ReadsEachElementOncePerPassAndNoMore) {
             const std::uint64_t matrix = std::uint64_t(rows) * N * x.element_size();
             const simt::Counters counters = log.total();
             ASSERT_EQ(counters.tensors.size(), 2u);
+            const std::optional<int> passes = GetParam().passes_that_read;
             for (const simt::TensorTraffic& tensor : counters.tensors) {
-                EXPECT_EQ(tensor.bytes_read, tensor.tensor == "x" ? GetParam().passes_that_read * matrix : 0);
+                if (passes) {
+                    EXPECT_EQ(tensor.bytes_read, tensor.tensor == "x" ? *passes * matrix : 0);
+                }
                 EXPECT_EQ(tensor.bytes_written, tensor.tensor == "y" ? matrix : 0);
             }
             const GlobalBytes formula = GetParam().bytes(x);
@@ -227,13 +236,161 @@ TEST_P(Softmax, NextCallWorksAfterAnError) {
 TEST(BlockSoftmax, PutsAWholeBlockOnEachRow) {
     const torch::Tensor x = normal(3, 5000).to(test_device());
     const simt::LaunchLog log;
-    block_softmax(x);
+    block_plain_softmax(x);
     ASSERT_EQ(log.records().size(), 1u);
     const simt::LaunchRecord& launch = log.records().front();
     EXPECT_EQ(launch.blocks(), 3u);
     EXPECT_EQ(launch.block[0], 512u);
     EXPECT_EQ(launch.shared_bytes_per_block, 16 * 2 * sizeof(float));
     EXPECT_EQ(launch.counters.block_barriers, launch.counted ? 3u : 0u);
+}
+
+// ---- The next step: resident_softmax.cuh --------------------------------------------------------------------------
+
+/// What a call of block_softmax launches on an imitated device.
+std::string kernel_on(const char* profile, const torch::Tensor& x) {
+    const simt::ScopedCpuDevice imitated(simt::device_from(simt::device_profile(profile)));
+    const simt::LaunchLog log;
+    block_softmax(x);
+    return log.records()[0].kernel;
+}
+
+TEST(BlockSoftmax, TakesTheResidentKernelsWhereItCan) {
+    if (not_run_on_gpu("it imitates other devices")) return;
+    const torch::Tensor x = normal(3, 1008), longer = normal(2, 8196);
+    EXPECT_EQ(kernel_on("rtx4090", x), "register_softmax_kernel");
+    EXPECT_EQ(kernel_on("v100", x), "register_softmax_kernel");
+    EXPECT_EQ(kernel_on("h100", x.slice(1, 4)), "register_softmax_kernel");     // rows start at 16 bytes
+    EXPECT_EQ(kernel_on("h100", x.slice(1, 2, 1006)), "block_softmax_kernel");  // and these between
+    EXPECT_EQ(kernel_on("h100", x.slice(1, 0, 1007)), "block_softmax_kernel");  // they end between
+    EXPECT_EQ(kernel_on("h100", x.to(torch::kBFloat16).slice(1, 4)), "block_softmax_kernel");
+    EXPECT_EQ(kernel_on("h100", longer), "resident_softmax_kernel");
+    EXPECT_EQ(kernel_on("h100", longer.slice(1, 4)), "register_softmax_kernel");  // 32 KiB
+    EXPECT_EQ(kernel_on("h100", longer.slice(1, 4).to(torch::kFloat16)), "register_softmax_kernel");
+    EXPECT_EQ(kernel_on("t4", longer), "block_softmax_kernel");  // no asynchronous copies
+}
+
+TEST(ResidentSoftmax, RefusesWhatItCannotTake) {
+    const auto message = [](const torch::Tensor& x) {
+        EXPECT_TRUE(throws_mentioning([&] { resident_softmax_bytes(x); }, {"resident_softmax"}));
+        try {
+            resident_softmax(x);
+        } catch (const std::exception& error) {
+            return std::string(error.what());
+        }
+        return std::string("nothing was thrown");
+    };
+    EXPECT_EQ(message(torch::zeros({2, 5}, test_device())),
+              "resident_softmax: the rows of x do not all start and end at multiples of 16 bytes; block_softmax takes "
+              "them");
+    if (test_device().is_cuda()) return;
+    const simt::ScopedCpuDevice imitated(simt::device_from(simt::device_profile("v100")));
+    EXPECT_NE(message(torch::zeros({2, 8196})).find("compute capability 8.0"), std::string::npos);
+}
+
+// Rows at the ends of what so many warps hold, in registers and in shared memory.
+TEST(ResidentSoftmax, MatchesReferenceAtEveryLength) {
+    for (const int64_t chunks :
+         {1, 2, 31, 33, 255, 256, 257, 511, 512, 513, 1023, 1024, 1025, 2047, 2048, 2049, 4096, 4097, 9000})
+        for (const torch::ScalarType dtype : kDtypes) {
+            const torch::Tensor x =
+                normal(3, chunks * (dtype == torch::kFloat32 ? 4 : 8)).mul(4).to(test_device(), dtype);
+            const Comparison verdict = compare(resident_softmax(x), softmax_oracle(x), softmax_low_precision(x));
+            EXPECT_TRUE(verdict.passed) << chunks << " chunks, " << dtype << ": " << verdict.report;
+        }
+}
+
+TEST(ResidentSoftmax, MatchesReferenceOnAdversarialRows) {
+    for (const int64_t N : {256, 5000, 9000, 20000})
+        for (const torch::ScalarType dtype : kDtypes)
+            for (const auto& [name, rows] : adversarial_rows(N)) {
+                const torch::Tensor x = rows.to(test_device(), dtype);
+                const Comparison verdict = compare(resident_softmax(x), softmax_oracle(x), softmax_low_precision(x));
+                EXPECT_TRUE(verdict.passed) << name << ", N " << N << ", " << dtype << ": " << verdict.report;
+            }
+}
+
+// The device may have room for no column, for some or for all; no chunk may be lost or counted twice where the kept
+// part ends, wherever in a round of the threads that is.
+TEST(ResidentSoftmax, MatchesReferenceWhateverHasRoom) {
+    if (not_run_on_gpu("a GPU's shared memory cannot be made smaller")) return;
+    for (const int bytes : {256, 272, 528, 1024, 9000, 34000}) {
+        simt::Device device = simt::cpu_device();
+        device.shared_bytes_per_block = device.shared_bytes_per_block_optin = bytes;
+        const simt::ScopedCpuDevice imitated(device);
+        for (const int64_t N : {1024, 8192, 8200, 10000, 16384, 16392, 20000})
+            for (const torch::ScalarType dtype : kDtypes) {
+                const torch::Tensor x = normal(2, N).mul(4).to(dtype);
+                const simt::LaunchLog log;
+                const Comparison verdict = compare(resident_softmax(x), softmax_oracle(x), softmax_low_precision(x));
+                EXPECT_TRUE(verdict.passed) << bytes << " bytes, N " << N << ", " << dtype << ": " << verdict.report;
+                const GlobalBytes formula = resident_softmax_bytes(x);
+                if (!log.records()[0].counted) continue;
+                EXPECT_EQ(log.total().global_bytes_read(), formula.read) << bytes << " bytes, N " << N;
+                EXPECT_EQ(log.total().global_bytes_written(), formula.written);
+            }
+    }
+}
+
+TEST(ResidentSoftmax, ReadsARowThatFitsOnce) {
+    const torch::Tensor x = normal(2, 4096).to(test_device());
+    const uint64_t matrix = x.nbytes();
+    EXPECT_EQ(resident_softmax_bytes(x).read, matrix);
+    EXPECT_EQ(resident_softmax_bytes(x).written, matrix);
+    const torch::Tensor longer = torch::zeros({1, 1 << 20}, test_device());
+    const simt::Device device = device_limits(test_device());
+    const uint64_t kept = resident_row(device, simt::ElementType::f32, longer.size(1)).kept_columns;
+    EXPECT_LT(kept, uint64_t(longer.size(1)));
+    EXPECT_EQ(resident_softmax_bytes(longer).read, 2 * longer.nbytes() - kept * sizeof(float));
+}
+
+TEST(ResidentRow, FillsTheDeviceAndNoMore) {
+    for (const simt::DeviceProfile& profile : simt::device_profiles())
+        for (const simt::ElementType type : {simt::ElementType::f32, simt::ElementType::f16}) {
+            const simt::Device device = device_from(profile);
+            const int64_t bytes = type == simt::ElementType::f32 ? 4 : 2, limit = device.shared_bytes_per_block_optin;
+            for (int64_t columns = 8; columns <= 1 << 18; columns = columns * 3 / 2 / 8 * 8 + 8) {
+                const ResidentRow row = resident_row(device, type, columns);
+                SCOPED_TRACE(testing::Message()
+                             << profile.name << ", " << columns << " columns of " << bytes << " bytes");
+                EXPECT_LE(int64_t(row.shared_bytes), limit);
+                EXPECT_EQ(row.kept_columns * bytes % 16, 0);
+                EXPECT_LE(row.kept_columns, columns);
+                if (row.keep == Keep::registers) {
+                    EXPECT_EQ(row.kept_columns, columns);
+                    EXPECT_LE(row.kept_columns * bytes, bytes_in_registers(row.warps));
+                    continue;
+                }
+                EXPECT_GE(int64_t(row.shared_bytes), row.kept_columns * bytes + row.warps * 8);
+                if (row.kept_columns < columns) {
+                    EXPECT_GT(int64_t(row.shared_bytes) + 16, limit) << "there is room left";
+                }
+            }
+        }
+}
+
+// Short rows get one warp and no barrier, the longest ones all that a block can have.
+TEST(ResidentSoftmax, HasTheWarpsThatItsRowIsWorth) {
+    for (const auto& [columns, warps] : {std::pair{8, 1},
+                                         {1024, 1},
+                                         {1028, 2},
+                                         {2048, 2},
+                                         {2052, 4},
+                                         {4096, 4},
+                                         {4100, 8},
+                                         {8192, 8},
+                                         {8196, 16},
+                                         {16384, 16},
+                                         {16388, 32}}) {
+        const torch::Tensor x = torch::zeros({2, columns}, test_device());
+        const simt::LaunchLog log;
+        resident_softmax(x);
+        ASSERT_EQ(log.records().size(), 1u);
+        const simt::LaunchRecord& launch = log.records().front();
+        EXPECT_EQ(launch.blocks(), 2u);
+        EXPECT_EQ(launch.block[0], 32u * warps) << columns << " columns";
+        EXPECT_EQ(launch.counters.block_barriers, launch.counted && warps > 1 ? 2u : 0u);
+    }
 }
 
 TEST(WarpSoftmax, NeedsNoSharedMemoryAndNoBarrier) {
