@@ -14,6 +14,7 @@
 #include "common/attention/machine.h"
 #include "common/reference/entry_checks.h"
 #include "common/reference/test_device.h"
+#include "common/reference/wide_cases.h"
 #include "common/simt/device_profile.h"
 #include "common/simt/launch_log.h"
 
@@ -71,13 +72,13 @@ EntryTraits traits() { return {.key_lengths = {40, several_tiles(24)}}; }
 
 class Fa1Standard : public ::testing::TestWithParam<AttentionCase> {};
 
-TEST_P(Fa1Standard, MatchesReference) { EXPECT_TRUE(matches_reference(fa1_forward, GetParam(), test_device())); }
+TEST_P(Fa1Standard, MatchesReference) { EXPECT_TRUE(matches_reference(fa1_plain_forward, GetParam(), test_device())); }
 
 // On a usual device most of these cases fit one key tile. Here every one of them takes a step for each eight keys, so
 // O, l and m travel to global memory and back up to 32 times.
 TEST_P(Fa1Standard, MatchesReferenceWithTheSmallestTiles) {
     if (not_run_on_gpu("a GPU's shared memory cannot be made smaller")) return;
-    EXPECT_TRUE(matches_reference(with_smallest_tiles(fa1_forward), GetParam(), torch::kCPU));
+    EXPECT_TRUE(matches_reference(with_smallest_tiles(fa1_plain_forward), GetParam(), torch::kCPU));
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, Fa1Standard, ::testing::ValuesIn(standard_cases()), ByName{});
@@ -94,7 +95,7 @@ TEST(Fa1, TakesMoreQueriesAndKeysThanATileHolds) {
                                             .head_dim = head_dim,
                                             .dtype = dtype,
                                             .family = family};
-                EXPECT_TRUE(matches_reference(fa1_forward, problem, test_device()));
+                EXPECT_TRUE(matches_reference(fa1_plain_forward, problem, test_device()));
             }
 }
 
@@ -159,18 +160,18 @@ TEST(Fa1Tiles, OtherDevicesTakeOtherTilesAndGiveTheSameAnswer) {
                                             .head_dim = head_dim,
                                             .dtype = dtype,
                                             .seed = uint64_t(head_dim)};
-                EXPECT_TRUE(matches_reference(fa1_forward, problem, torch::kCPU)) << profile;
+                EXPECT_TRUE(matches_reference(fa1_plain_forward, problem, torch::kCPU)) << profile;
             }
     }
     EXPECT_EQ(seen.size(), 4u) << "the devices did not differ in B_c";
 }
 
 TEST(Fa1, RefusesBadInput) {
-    EXPECT_TRUE(refuses_bad_input(fa1_forward));
-    EXPECT_TRUE(refuses_bad_input(fa1_forward_bytes));
+    EXPECT_TRUE(refuses_bad_input(fa1_plain_forward));
+    EXPECT_TRUE(refuses_bad_input(fa1_plain_bytes));
 }
 
-TEST(Fa1, WorksAfterAnError) { EXPECT_TRUE(works_after_an_error(fa1_forward, standard_cases().front())); }
+TEST(Fa1, WorksAfterAnError) { EXPECT_TRUE(works_after_an_error(fa1_plain_forward, standard_cases().front())); }
 
 // One byte decides: at what the smallest tiles need the kernel runs, below that it is refused before any launch.
 TEST(Fa1, RefusesADeviceWithTooLittleSharedMemory) {
@@ -183,21 +184,21 @@ TEST(Fa1, RefusesADeviceWithTooLittleSharedMemory) {
             {
                 const simt::ScopedCpuDevice device(device_with_shared_memory(enough - 1));
                 const simt::LaunchLog log;
-                EXPECT_TRUE(throws_mentioning([&, &q = q, &k = k, &v = v] { fa1_forward(q, k, v); },
+                EXPECT_TRUE(throws_mentioning([&, &q = q, &k = k, &v = v] { fa1_plain_forward(q, k, v); },
                                               {"required " + std::to_string(enough),
                                                "limit " + std::to_string(enough - 1), simt::cpu_device().name}));
                 EXPECT_TRUE(log.records().empty());
             }
             const simt::ScopedCpuDevice device(device_with_shared_memory(enough));
-            EXPECT_TRUE(matches_reference(fa1_forward, problem, torch::kCPU));
+            EXPECT_TRUE(matches_reference(fa1_plain_forward, problem, torch::kCPU));
         }
 }
 
-TEST(Fa1, RepeatsBitwise) { EXPECT_TRUE(repeats_bitwise(fa1_forward, standard_cases())); }
+TEST(Fa1, RepeatsBitwise) { EXPECT_TRUE(repeats_bitwise(fa1_plain_forward, standard_cases())); }
 
-TEST(Fa1, IgnoresKeyOrder) { EXPECT_TRUE(ignores_key_order(fa1_forward, traits())); }
+TEST(Fa1, IgnoresKeyOrder) { EXPECT_TRUE(ignores_key_order(fa1_plain_forward, traits())); }
 
-TEST(Fa1, IgnoresBatchNeighbours) { EXPECT_TRUE(ignores_batch_neighbours(fa1_forward, traits())); }
+TEST(Fa1, IgnoresBatchNeighbours) { EXPECT_TRUE(ignores_batch_neighbours(fa1_plain_forward, traits())); }
 
 // Equal scores, so O is a running mean of V: 1 for the first 64 steps, a little less for the 64 that follow. Each of
 // these moves the mean by less than half a unit in the last place of 16 bits. Rounded at each step, O would stay at 1.
@@ -209,14 +210,14 @@ TEST(Fa1, OutputWaitsInFloat32BetweenSteps) {
                             v = torch::ones({1, 1, 1024, 32}, options);
         v.slice(2, 512).fill_(1 - 12 * epsilon);
         const simt::ScopedCpuDevice device(device_with_shared_memory(least_shared_bytes(q)));
-        const Comparison verdict = compare_attention(fa1_forward(q, k, v), q, k, v);
+        const Comparison verdict = compare_attention(fa1_plain_forward(q, k, v), q, k, v);
         EXPECT_TRUE(verdict.passed) << verdict.report;
     }
 }
 
-TEST(Fa1, AgreesOnNonFiniteInput) { EXPECT_TRUE(agrees_on_non_finite_input(fa1_forward, traits())); }
+TEST(Fa1, AgreesOnNonFiniteInput) { EXPECT_TRUE(agrees_on_non_finite_input(fa1_plain_forward, traits())); }
 
-TEST(Fa1, RowOfNegativeInfinitiesIsNaN) { EXPECT_TRUE(row_of_negative_infinities_is_nan(fa1_forward, traits())); }
+TEST(Fa1, RowOfNegativeInfinitiesIsNaN) { EXPECT_TRUE(row_of_negative_infinities_is_nan(fa1_plain_forward, traits())); }
 
 // A row whose first tiles hold only scores of -inf has l_i = 0 there. To normalise by that would make it NaN for good,
 // though the keys that follow give it a proper answer.
@@ -227,7 +228,7 @@ TEST(Fa1, TilesOfNegativeInfinitiesAreForgotten) {
                             k = torch::rand({1, 1, keys, 16}, test_device()) + 0.5,
                             v = torch::randn({1, 1, keys, 16}, test_device());
         k.slice(2, first, last).fill_(-kInfinity);
-        const AttentionResult result = fa1_forward(q, k, v);
+        const AttentionResult result = fa1_plain_forward(q, k, v);
         EXPECT_TRUE(result.out.isfinite().all().item<bool>()) << "keys " << first << " to " << last;
         const Comparison verdict = compare_attention(result, q, k, v);
         EXPECT_TRUE(verdict.passed) << "keys " << first << " to " << last << ": " << verdict.report;
@@ -236,9 +237,9 @@ TEST(Fa1, TilesOfNegativeInfinitiesAreForgotten) {
 
 // For any tile sizes.
 TEST(Fa1, MovesWhatTheFormulaSays) {
-    EXPECT_TRUE(moves_what_the_formula_says(fa1_forward, fa1_forward_bytes, standard_cases()));
-    EXPECT_TRUE(moves_what_the_formula_says(with_smallest_tiles(fa1_forward), with_smallest_tiles(fa1_forward_bytes),
-                                            standard_cases()));
+    EXPECT_TRUE(moves_what_the_formula_says(fa1_plain_forward, fa1_plain_bytes, standard_cases()));
+    EXPECT_TRUE(moves_what_the_formula_says(with_smallest_tiles(fa1_plain_forward),
+                                            with_smallest_tiles(fa1_plain_bytes), standard_cases()));
 }
 
 // What makes this Algorithm 1 and not FlashAttention-2: one block a head whatever the length, K and V read once, and
@@ -256,7 +257,7 @@ TEST(Fa1, LoopsOverKeysOutsideAndQueriesInside) {
     const auto [q, k, v] = make_inputs(problem, torch::kCPU);
     const simt::ScopedCpuDevice device(device_with_shared_memory(least_shared_bytes(q)));
     const simt::LaunchLog log;
-    fa1_forward(q, k, v);
+    fa1_plain_forward(q, k, v);
     ASSERT_EQ(log.records().size(), 1u);
     EXPECT_EQ(log.records()[0].grid, (std::array<unsigned, 3>{kHeads, kBatch, 1}));
 
@@ -286,7 +287,7 @@ TEST(Fa1, TrafficFallsAsSharedMemoryGrows) {
     const torch::Tensor rows = torch::empty({1, 1, kLength, kHeadDim});
     const auto bytes_on = [&](const char* profile) {
         const simt::ScopedCpuDevice device(device_from(simt::device_profile(profile)));
-        const GlobalBytes bytes = fa1_forward_bytes(rows, rows, rows);
+        const GlobalBytes bytes = fa1_plain_bytes(rows, rows, rows);
         const double scores = double(kLength) * kLength, B_c = tiles_on_test_device(torch::kFloat32, kHeadDim).B_c;
         EXPECT_NEAR(double(bytes.read + bytes.written) / (3 * scores * kHeadDim / B_c * sizeof(float)), 1, 0.05);
         return double(bytes.read + bytes.written);
@@ -296,6 +297,138 @@ TEST(Fa1, TrafficFallsAsSharedMemoryGrows) {
     EXPECT_NEAR(middle / large, 227.0 / 96, 0.1);
     const double scores_and_probabilities_there_and_back = 4.0 * kLength * kLength * sizeof(float);
     EXPECT_LT(large, scores_and_probabilities_there_and_back / 4);
+}
+
+// ---- The next step: fa1_tiled.cuh ---------------------------------------------------------------------------------
+
+const AttentionEntry tiled = on_wide_device([](const auto& q, const auto& k, const auto& v, const auto& options) {
+    return fa1_tiled_forward(q, k, v, options);
+});
+
+/// A key tile of 64, whatever the device.
+EntryTraits tiled_traits() { return {.key_lengths = {40, 3 * 64 - 4}}; }
+
+class Fa1TiledStandard : public ::testing::TestWithParam<AttentionCase> {};
+
+TEST_P(Fa1TiledStandard, MatchesReference) { EXPECT_TRUE(matches_reference(tiled, GetParam(), test_device())); }
+
+INSTANTIATE_TEST_SUITE_P(Cases, Fa1TiledStandard, ::testing::ValuesIn(wide_cases(standard_cases())), ByName{});
+
+// Several outer and inner steps, the last of each ragged; the last query tile has rows for some warps only.
+TEST(Fa1Tiled, TakesMoreQueriesAndKeysThanATileHolds) {
+    for (const Family family : {Family::normal, Family::rising_scores, Family::offset_values})
+        for (const int64_t head_dim : {24, 64, 128}) {
+            const AttentionCase problem{.query_length = head_dim > 64 ? 128 + 21 : 256 + 37,
+                                        .key_length = 2 * 64 + 3,
+                                        .head_dim = head_dim,
+                                        .family = family};
+            EXPECT_TRUE(matches_reference(tiled, problem, test_device())) << head_dim;
+        }
+}
+
+TEST(Fa1Tiled, RepeatsBitwise) { EXPECT_TRUE(repeats_bitwise(tiled, wide_cases(standard_cases()))); }
+
+TEST(Fa1Tiled, IgnoresKeyOrder) {
+    EXPECT_TRUE(ignores_key_order(on_wide_device([](const auto& q, const auto& k, const auto& v, const auto& options) {
+                                      return fa1_forward(q, k, v, options);
+                                  }),
+                                  tiled_traits()));
+}
+
+TEST(Fa1Tiled, IgnoresBatchNeighbours) { EXPECT_TRUE(ignores_batch_neighbours(tiled, tiled_traits())); }
+
+TEST(Fa1Tiled, AgreesOnNonFiniteInput) { EXPECT_TRUE(agrees_on_non_finite_input(tiled, tiled_traits())); }
+
+TEST(Fa1Tiled, RowOfNegativeInfinitiesIsNaN) { EXPECT_TRUE(row_of_negative_infinities_is_nan(tiled, tiled_traits())); }
+
+// As for the plain kernel: nothing to normalise by is not yet NaN.
+TEST(Fa1Tiled, TilesOfNegativeInfinitiesAreForgotten) {
+    for (const auto& [first, last] : {std::pair<int64_t, int64_t>{0, 64}, {0, 128}, {64, 128}}) {
+        const torch::Tensor q = torch::rand({1, 1, 9, 16}, test_device()) + 0.5,
+                            k = torch::rand({1, 1, 150, 16}, test_device()) + 0.5,
+                            v = torch::randn({1, 1, 150, 16}, test_device());
+        k.slice(2, first, last).fill_(-kInfinity);
+        const AttentionResult result = tiled(q, k, v, {});
+        EXPECT_TRUE(result.out.isfinite().all().item<bool>()) << "keys " << first << " to " << last;
+        const Comparison verdict = compare_attention(result, q, k, v);
+        EXPECT_TRUE(verdict.passed) << "keys " << first << " to " << last << ": " << verdict.report;
+    }
+}
+
+TEST(Fa1Tiled, MovesWhatTheFormulaSays) {
+    EXPECT_TRUE(moves_what_the_formula_says(tiled, fa1_tiled_bytes, wide_cases(standard_cases())));
+}
+
+// The same order of loops as fa1.cuh: one block a head, K and V once, O, l and m through global memory between steps.
+TEST(Fa1Tiled, LoopsOverKeysOutsideAndQueriesInside) {
+    if (not_run_without_counters()) return;
+    constexpr int64_t kQueries = 300, kKeys = 150, kHeadDim = 32, kBatch = 2, kHeads = 3, kSteps = (kKeys + 63) / 64;
+    const AttentionCase problem{.batch = kBatch,
+                                .query_heads = kHeads,
+                                .kv_heads = kHeads,
+                                .query_length = kQueries,
+                                .key_length = kKeys,
+                                .head_dim = kHeadDim};
+    const auto [q, k, v] = make_inputs(problem, torch::kCPU);
+    const simt::LaunchLog log;
+    tiled(q, k, v, {});
+    ASSERT_EQ(log.records().size(), 1u);
+    EXPECT_EQ(log.records()[0].grid, (std::array<unsigned, 3>{kHeads, kBatch, 1}));
+    EXPECT_EQ(log.records()[0].counters.block_barriers, uint64_t(2 * kSteps * kHeads * kBatch));
+
+    constexpr uint64_t kRows = kBatch * kHeads * kQueries;
+    const simt::Counters counters = log.total();
+    const auto expect_traffic = [&](const std::string& name, uint64_t read, uint64_t written) {
+        const auto traffic = std::ranges::find(counters.tensors, name, &simt::TensorTraffic::tensor);
+        ASSERT_NE(traffic, counters.tensors.end()) << name;
+        EXPECT_EQ(traffic->bytes_read, read) << name;
+        EXPECT_EQ(traffic->bytes_written, written) << name;
+    };
+    expect_traffic("K", kBatch * kHeads * kKeys * kHeadDim * 4, 0);
+    expect_traffic("V", kBatch * kHeads * kKeys * kHeadDim * 4, 0);
+    expect_traffic("Q", kSteps * kRows * kHeadDim * 4, 0);
+    expect_traffic("O", (kSteps - 1) * kRows * kHeadDim * 4, kSteps * kRows * kHeadDim * 4);
+    expect_traffic("l", (kSteps - 1) * kRows * 4, (kSteps - 1) * kRows * 4);
+    expect_traffic("m", (kSteps - 1) * kRows * 4, (kSteps - 1) * kRows * 4);
+    expect_traffic("LSE", 0, kRows * 4);
+}
+
+TEST(Fa1Tiled, RefusesWhatItCannotTake) {
+    EXPECT_TRUE(refuses_bad_input(tiled));
+    EXPECT_TRUE(refuses_bad_input(fa1_tiled_bytes));
+    const auto message = [](const torch::Tensor& q) {
+        try {
+            tiled(q, q, q, {});
+        } catch (const std::invalid_argument& error) {
+            return std::string(error.what());
+        }
+        return std::string("nothing was thrown");
+    };
+    EXPECT_EQ(message(torch::ones({1, 1, 2, 64}).to(torch::kFloat16).to(test_device())),
+              "fa1_tiled_forward: q is Half; accepts float32");
+    EXPECT_EQ(message(torch::ones({1, 1, 2, 129}).to(test_device())),
+              "fa1_tiled_forward: the head dimension is 129; accepts up to 128");
+}
+
+TEST(Fa1, TakesTheTiledKernelWhereItCan) {
+    EXPECT_TRUE(refuses_bad_input(fa1_forward));
+    EXPECT_TRUE(refuses_bad_input(fa1_forward_bytes));
+    if (not_run_on_gpu("it imitates other devices")) return;
+    const auto kernel_on = [](const char* profile, const torch::Tensor& q) {
+        const simt::ScopedCpuDevice imitated(simt::device_from(simt::device_profile(profile)));
+        const simt::LaunchLog log;
+        EXPECT_TRUE(compare_attention(fa1_forward(q, q, q), q, q, q).passed) << profile;
+        EXPECT_EQ(log.total().global_bytes_read(), log.records()[0].counted ? fa1_forward_bytes(q, q, q).read : 0);
+        return log.records()[0].kernel;
+    };
+    const torch::Tensor q = torch::randn({1, 2, 33, 64});
+    EXPECT_EQ(kernel_on("h100", q), "fa1_tiled_kernel");
+    EXPECT_EQ(kernel_on("rtx4090", q), "fa1_forward_kernel");  // too little shared memory
+    EXPECT_EQ(kernel_on("v100", q), "fa1_forward_kernel");     // no asynchronous copies
+    EXPECT_EQ(kernel_on("h100", q.to(torch::kFloat16)), "fa1_forward_kernel");
+    EXPECT_EQ(kernel_on("h100", torch::randn({1, 2, 33, 130})), "fa1_forward_kernel");
+    EXPECT_EQ(kernel_on("a100", torch::randn({1, 2, 33, 32})), "fa1_tiled_kernel");
+    EXPECT_EQ(kernel_on("a100", q), "fa1_forward_kernel");  // 166912 bytes are not enough at D = 64
 }
 
 }  // namespace

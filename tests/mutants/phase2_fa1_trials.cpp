@@ -1,3 +1,6 @@
+#include <utility>
+
+#include "common/reference/wide_device.h"
 #include "common/simt/device.h"
 #include "phase2_fa1/fa1.h"
 #include "phase2_fa1/fa1_tiles.h"
@@ -17,7 +20,7 @@ simt::Device small_device() {
 AttentionResult fa1_in_small_tiles(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                    const AttentionOptions& options) {
     const simt::ScopedCpuDevice imitated(small_device());
-    return fa1_forward(q, k, v, options);
+    return fa1_plain_forward(q, k, v, options);
 }
 
 }  // namespace
@@ -30,6 +33,11 @@ std::vector<Trial> trials(torch::ScalarType dtype) {
                                                           .key_length = 2 * fa1_tiles(small_device(), type, 32).B_c,
                                                           .head_dim = 32,
                                                           .dtype = dtype}));
+    for (Trial& trial : wide_attention_trials(fa1_tiled_forward, dtype)) trials.push_back(std::move(trial));
+    if (dtype == torch::kFloat32)
+        trials.push_back(
+            attention_trial(reference::on_wide_device(fa1_tiled_forward),
+                            {.name = "tiled_more_query_tiles", .query_length = 300, .key_length = 70, .head_dim = 24}));
     return trials;
 }
 
