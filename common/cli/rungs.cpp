@@ -126,6 +126,7 @@ std::vector<Rung> softmax_rungs(const RungInput& input) {
     const torch::Tensor& x = input.scores;
     const torch::Tensor long_rows = x.reshape({input.q.size(1), -1});
     const RungInput few = with_newest(input);
+    // The plain kernel of block_softmax on every device: the passes below are those that its source makes.
     std::vector<Rung> rungs = {
         softmax_rung("safe_softmax",
                      "Three passes over each row: its maximum, the sum of the exponentials below it, the quotients. "
@@ -138,7 +139,7 @@ std::vector<Rung> softmax_rungs(const RungInput& input) {
         softmax_rung("block_softmax",
                      "The pair (m, l) merges associatively, so a row can be cut into pieces: lanes, warps, a whole "
                      "block at work on one long row (here all scores of a head).",
-                     2, long_rows, block_softmax, block_softmax_bytes(long_rows)),
+                     2, long_rows, block_plain_softmax, block_plain_softmax_bytes(long_rows)),
         attention_rung(
             0, "online_attention",
             "One pass: the output is rescaled like the sum, so softmax(q K^T) V of one query row needs every key and "
@@ -195,13 +196,14 @@ std::vector<Rung> naive_rungs(const RungInput& input) {
 }
 
 std::vector<Rung> fa1_rungs(const RungInput& input) {
+    // As published on every device: the law and the repetitions below are those of tiles that follow shared memory.
     Rung rung = attention_rung(
         2, "fa1_forward",
         "FlashAttention-1: phase 0's online softmax lets keys and values come in tiles, so shared memory no longer "
         "grows with the length. Key tiles are the outer loop; O, l and m travel to global memory and back at each "
         "step.",
-        input, {}, [](const auto& q, const auto& k, const auto& v) { return fa1_forward(q, k, v); },
-        fa1_forward_bytes(input.q, input.k, input.v),
+        input, {}, [](const auto& q, const auto& k, const auto& v) { return fa1_plain_forward(q, k, v); },
+        fa1_plain_bytes(input.q, input.k, input.v),
         {.law = "Θ(N² d² / M)", .source = "Dao et al. 2022, Theorem 2", .with_length = 2, .with_shared_memory = -1});
     const Fa1Tiles tiles =
         fa1_tiles(device_limits(input.q.device()), tensor_argument("Q", input.q).type, input.q.size(3));

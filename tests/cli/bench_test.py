@@ -43,10 +43,11 @@ class QuickRun(unittest.TestCase):
     def test_every_kernel_is_measured_and_right(self):
         self.assertEqual(self.result.returncode, 0, self.result.stdout + self.result.stderr)
         rungs = {m["name"] for _, m in self.measurements("rung")}
-        self.assertEqual(rungs, {"safe_softmax", "online_softmax", "block_softmax", "online_attention",
-                                 "standard_attention", "q_blocked_attention", "qv_blocked_attention", "fa1_forward",
-                                 "fa2_plain_forward", "fa2_forward", "causal_plain_forward", "causal_forward",
-                                 "flash_decode_plain", "flash_decode"})
+        self.assertEqual(rungs, {"safe_softmax", "online_softmax", "block_plain_softmax", "block_softmax",
+                                 "online_attention", "standard_attention", "q_blocked_attention",
+                                 "qv_blocked_attention", "fa1_plain_forward", "fa1_forward", "fa2_plain_forward",
+                                 "fa2_forward", "causal_plain_forward", "causal_forward", "flash_decode_plain",
+                                 "flash_decode"})
         for case, m in self.measurements("rung"):
             where = f"{m['name']} on {case['problem']['text']}"
             self.assertNotIn("not_available", m, where)

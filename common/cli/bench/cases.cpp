@@ -104,7 +104,7 @@ class CaseList {
     explicit CaseList(const Sizes& sizes) : sizes_(sizes) {}
 
     void softmax(torch::ScalarType dtype, std::int64_t columns, std::set<Sweep> sweeps) {
-        add(0, {"safe_softmax", "online_softmax", "block_softmax"},
+        add(0, {"safe_softmax", "online_softmax", "block_plain_softmax", "block_softmax"},
             {.work = Work::softmax, .dtype = dtype, .queries = sizes_.softmax_rows, .keys = columns}, sweeps);
     }
 
@@ -178,12 +178,12 @@ void add_naive(CaseList& list, const Sizes& sizes) {
 }
 
 void add_fa1(CaseList& list, const Sizes& sizes) {
-    const std::vector<std::string> entries = {"fa1_forward"};
-    list.add(2, entries, list.attention(sizes.base_length, sizes.base_dim), {Sweep::headline, Sweep::ladder});
+    const std::vector<std::string> steps = {"fa1_plain_forward", "fa1_forward"};
+    list.add(2, steps, list.attention(sizes.base_length, sizes.base_dim), {Sweep::headline, Sweep::ladder});
     for (const auto length : sizes.fa1_lengths)
-        list.add(2, entries, list.attention(length, sizes.base_dim), {Sweep::length});
+        list.add(2, steps, list.attention(length, sizes.base_dim), {Sweep::length});
     for (const auto head_dim : sizes.fa1_head_dims)
-        list.add(2, entries, list.attention(sizes.base_length, head_dim), {Sweep::head_dim});
+        list.add(2, steps, list.attention(sizes.base_length, head_dim), {Sweep::head_dim});
 }
 
 void add_fa2(CaseList& list, const Sizes& sizes) {

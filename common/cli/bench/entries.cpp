@@ -26,6 +26,7 @@ struct SoftmaxEntry {
 };
 constexpr SoftmaxEntry kSoftmaxEntries[] = {{"safe_softmax", safe_softmax, safe_softmax_bytes},
                                             {"online_softmax", online_softmax, online_softmax_bytes},
+                                            {"block_plain_softmax", block_plain_softmax, block_plain_softmax_bytes},
                                             {"block_softmax", block_softmax, block_softmax_bytes}};
 
 struct AttentionEntry {
@@ -73,6 +74,7 @@ constexpr AttentionEntry kAttentionEntries[] = {
     plain<standard_attention, standard_attention_bytes>("standard_attention"),
     blocked<q_blocked_attention, q_blocked_bytes, Scheme::q_blocked>("q_blocked_attention"),
     blocked<qv_blocked_attention, qv_blocked_bytes, Scheme::qv_blocked>("qv_blocked_attention"),
+    plain<fa1_plain_forward, fa1_plain_bytes>("fa1_plain_forward"),
     plain<fa1_forward, fa1_forward_bytes>("fa1_forward"),
     plain<fa2_plain_forward, fa2_plain_bytes>("fa2_plain_forward"),
     kFa2,

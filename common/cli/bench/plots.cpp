@@ -18,11 +18,13 @@ constexpr const char* kInk = "#808890";
 std::string colour_of(const std::string& name) {
     static const std::map<std::string, std::string> colours = {{"safe_softmax", "#c2703d"},
                                                                {"online_softmax", "#d18f3a"},
+                                                               {"block_plain_softmax", "#cdb56f"},
                                                                {"block_softmax", "#b8963e"},
                                                                {"online_attention", "#a8a23f"},
                                                                {"standard_attention", "#c9586a"},
                                                                {"q_blocked_attention", "#b565a7"},
                                                                {"qv_blocked_attention", "#8f74c4"},
+                                                               {"fa1_plain_forward", "#e5ab74"},
                                                                {"fa1_forward", "#d9822b"},
                                                                {"fa2_plain_forward", "#6aa5d8"},
                                                                {"fa2_forward", "#3b8fd6"},
