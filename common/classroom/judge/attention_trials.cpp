@@ -117,7 +117,12 @@ class Maker {
     void extremes() {
         for (const Family family : {Family::one_huge_logit, Family::scores_near_minus_1000, Family::offset_values})
             add("extremes",
-                {.query_length = draw_(8, 20), .key_length = 2 * B_c + draw_(1, 5), .head_dim = 32, .family = family});
+                {.query_heads = 2,  // the huge logit is the last key's in one head, the seventh's in the other
+                 .kv_heads = 2,
+                 .query_length = draw_(8, 20),
+                 .key_length = 2 * B_c + draw_(1, 5),
+                 .head_dim = 32,
+                 .family = family});
     }
     void float16() {
         add("float16", {.query_heads = 2,
