@@ -9,8 +9,8 @@ namespace ladder::SIMT_MACHINE {
 // clang-format off
 /// Softmax that reads its input once.
 ///
-/// Added to block_softmax of softmax.cuh, where the plan is written down: a block keeps its row in shared memory, so that
-/// the second pass has no need of global memory. For plainness a thread takes one element at a time.
+/// Added to block_softmax_kernel of softmax.cuh, where the plan is written down: a block keeps its row in shared memory,
+/// so that the second pass has no need of global memory. For plainness a thread takes one element at a time.
 ///
 ///   grid    rows       block  256 threads = 8 warps, all on one row; thread k takes elements k, k + 256, …
 ///   shared  8 states (m, l), one per warp = 64 bytes; the row: N sizeof(T) bytes, so N is limited

@@ -22,7 +22,6 @@ struct State {
 struct Recipe {
     std::string_view name;
     float first_maximum = -kInfinity;
-    bool larger_maximum = true;                  ///< or always the first one's
     bool infinities_guarded = true;              ///< -inf - (-inf) never computed
     int rescalings_of_first = 1, of_second = 1;  ///< of the two sums in a merge
     int last_step = 16;                          ///< of the shuffles
@@ -31,7 +30,7 @@ struct Recipe {
     State empty() const { return {first_maximum, 0}; }
 
     State merge(State a, State b) const {
-        const float m = larger_maximum ? std::fmax(a.m, b.m) : a.m;
+        const float m = std::fmax(a.m, b.m);
         const float base = infinities_guarded && std::isinf(m) ? 0 : m;
         const auto sum = [&](State part, int rescalings) {
             for (; rescalings > 0; --rescalings) part.l *= std::exp(part.m - base);
@@ -66,7 +65,6 @@ constexpr std::array kMistakes{
     Recipe{.name = "phase0_softmax/sums_added_as_they_are", .rescalings_of_first = 0, .of_second = 0},
     Recipe{.name = "phase0_softmax/sum_not_rescaled_in_a_merge", .rescalings_of_first = 0},
     Recipe{.name = "phase0_softmax/sum_rescaled_twice_in_a_merge", .rescalings_of_first = 2},
-    Recipe{.name = "phase0_softmax/maximum_of_one_side", .larger_maximum = false},
     Recipe{.name = "phase0_softmax/infinity_minus_infinity", .infinities_guarded = false},
     Recipe{.name = "phase0_softmax/state_starts_at_zero", .first_maximum = 0},
     Recipe{.name = "phase0_softmax/half_of_the_warp_left_out", .last_step = 8},
