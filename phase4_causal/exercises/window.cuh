@@ -6,6 +6,7 @@
 #include "common/attention/online_softmax.cuh"
 #include "common/attention/powers_of_two.cuh"
 #include "common/attention/row_tile.cuh"
+#include "phase4_causal/edge_tile.cuh"
 
 namespace ladder::SIMT_MACHINE {
 
@@ -46,7 +47,7 @@ constexpr std::size_t window_shared_bytes() {
 
 /// Keys [from, to): none if they are equal.
 struct Interval {
-    int from, to;
+    int from, to;  ///< the first, and the one after the last
 };
 
 /// The keys that a query sees. Neither end ever falls from a query to the next. Queries beyond the last one, which a
@@ -81,12 +82,6 @@ __host__ __device__ constexpr WindowTiles window_tiles(int first_query, int B_r,
     //= return {.first = 0, .full_from = 0, .full_to = full_to, .end = end};
     // END SOLUTION window
 }
-
-/// How a query tile meets a key tile that it has to visit.
-enum class Stage {
-    full,  ///< every query sees every key: nothing to test
-    edge,  ///< an edge of sight runs through the tile: every score is tested
-};
 
 /// O(row i, :) += P(row i, :) V over keys [from[i], to[i]) of the tile. The other keys are left out of the sum: their
 /// probability is 0, but 0 * NaN would be NaN. The ends may lie outside of the tile.

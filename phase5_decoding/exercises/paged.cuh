@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(kPagedThreads) paged_decode_kernel(PagedTensor
         }
     };
 
-    // BEGIN SOLUTION pages: every warp takes whole pages
+    // BEGIN SOLUTION pages: the keys of the sequence, shared out to the warps
     const int page_rows = int(t.K.extent(2));
     for (int n = warp; n * page_rows < keys; n += kPagedWarps) {
         const int page = t.page_table(b, n);

@@ -81,8 +81,7 @@ class Attempts(unittest.TestCase):
     def test_infinity_minus_infinity(self):
         verdict = self.judged("merge", ("contribution(1.0f, LSE_p[i], m_new)", "__expf(LSE_p[i] - m_new)"),
                               ("contribution(O_p[i][c], LSE_p[i], m_new)", "__expf(LSE_p[i] - m_new) * O_p[i][c]"))
-        self.assert_only_fails(verdict, "parts that saw no key")
-        self.assert_says(verdict, "nan", "only in row 0")
+        self.assert_says(verdict, "parts that saw no key", "nan", "only in row 0")
 
     def test_the_best_number_of_splits(self):
         verdict = self.judged("how_many_splits", (">= 0.85 * best", ">= best"))
