@@ -288,5 +288,13 @@ TEST(Intrinsics, FastMathIsExactHere) {
     EXPECT_EQ(__expf(-std::numeric_limits<float>::infinity()), 0.0f);
 }
 
+TEST(Intrinsics, TheSmallerAndTheLarger) {
+    EXPECT_EQ(min(3, -5), -5);
+    EXPECT_EQ(max(3, -5), 3);
+    EXPECT_EQ(min(3u, 5u), 3u);
+    EXPECT_EQ(max(1.5f, std::numeric_limits<float>::quiet_NaN()), 1.5f);
+    EXPECT_EQ(min(std::numeric_limits<float>::quiet_NaN(), 1.5f), 1.5f);
+}
+
 }  // namespace
 }  // namespace simt::testing

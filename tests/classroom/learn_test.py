@@ -37,7 +37,7 @@ class Typed(unittest.TestCase):
         return {**os.environ, "LADDER_WORKSPACE": str(self.workspace), "LADDER_BUILD_DIR": BUILD, "NO_COLOR": "1"}
 
     def typed(self, *words, code=0, root=ROOT):
-        said = subprocess.run(self.command(*words, root=root), capture_output=True, text=True, env=self.environment(), timeout=300,
+        said = subprocess.run(self.command(*words, root=root), capture_output=True, text=True, env=self.environment(), timeout=1200,
                               cwd=self.folder)
         self.assertEqual(said.returncode, code, said.stdout + said.stderr)
         return said.stdout + said.stderr
@@ -187,18 +187,20 @@ class Handouts(Typed):
         self.assertIn("Passed: all", self.typed("learn", "check", root=hand_out))
         self.assertIn("is there already", self.typed("student-copy", hand_out, code=2))
 
-    def test_every_exercise_of_a_hand_out_works_in_it(self):
+    def test_exercises_of_a_hand_out_work_in_it(self):
+        """Three of each phase: each takes seconds, and exercises_test.py tries them all."""
         hand_out = self.folder / "hand_out"
+        chosen = [exercise for exercise in KNOWN if exercise.number in (1, 4, 6)]
         self.typed("student-copy", hand_out)
         words = json.loads((self.folder / "hand_out.words.json").read_text())
-        for exercise in KNOWN:
+        for exercise in chosen:
             if exercise.id in words:
                 self.typed("learn", "open", exercise.id, words[exercise.id], root=hand_out)
             self.typed("learn", "start", exercise.id, root=hand_out)
             self.assertEqual(self.file(exercise).read_text(), exercise.starting_point())
             self.file(exercise).write_text(exercise.solved())
-        said = self.typed("grade", "--seed", "3", root=hand_out)
-        self.assertEqual(said.count(" passed"), len(KNOWN), said)
+        said = self.typed("grade", *(exercise.id for exercise in chosen), "--seed", "3", root=hand_out)
+        self.assertEqual(said.count(" passed"), len(chosen), said)
 
 
 if __name__ == "__main__":

@@ -103,3 +103,17 @@ inline int __all_sync(unsigned mask, int predicate, simt::SourceSite site = simt
 inline float __expf(float x) { return std::exp(x); }
 inline float __logf(float x) { return std::log(x); }
 inline float __fdividef(float x, float y) { return x / y; }
+
+/// The smaller and the larger of two numbers of one type. Of a number and a NaN it is the number.
+template <class T>
+requires std::is_arithmetic_v<T>
+inline T min(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>) return std::fmin(a, b);
+    return b < a ? b : a;
+}
+template <class T>
+requires std::is_arithmetic_v<T>
+inline T max(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>) return std::fmax(a, b);
+    return a < b ? b : a;
+}
