@@ -30,7 +30,7 @@ class Budget:
     hint: str = ""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Exercise:
     phase: str        # folder
     number: int

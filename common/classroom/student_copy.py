@@ -91,23 +91,39 @@ def secrets(exercise):
     return {line for line in marks.solution_lines(text, exercise.solution)} - shown
 
 
-def shows(exercise, secret_lines):
-    """Whether what a learner gets for this exercise has any of those lines."""
-    texts = [exercise.starting_point(), *((ROOT / path).read_text() for path in included_files(exercise)
-                                          if path.startswith("phase"))]
+def texts_for(exercise):
+    """What a learner gets of its phase to do this exercise."""
+    return list(files_for(exercise).values())
+
+
+def show(texts, secret_lines):
+    """Whether the texts have more than half of these lines. (A line or two alike is found between any two kernels.)"""
     shown = {line.strip() for text in texts for line in text.splitlines()}
-    return bool(shown & secret_lines)
+    return 2 * len(shown & secret_lines) > len(secret_lines)
+
+
+def to_be_written(chosen):
+    """Of those that are to be written; the line that mends a wrong kernel stands in every right one."""
+    return [exercise for exercise in chosen if exercise.kind != "fix"]
 
 
 def give_away(chosen):
-    """{exercise: others among the chosen whose solution its files show}."""
-    hidden = {exercise.id: secrets(exercise) for exercise in chosen if exercise.kind != "fix"}
+    """{exercise: others of its phase whose solution its files show}. Later phases may show what earlier ones asked for."""
     found = {}
     for exercise in chosen:
-        others = [other for other, lines in hidden.items() if other != exercise.id and shows(exercise, lines)]
+        texts = texts_for(exercise)
+        others = [other for other in to_be_written(chosen)
+                  if other.phase == exercise.phase and other is not exercise and show(texts, secrets(other))]
         if others:
-            found[exercise.id] = others
+            found[exercise] = others
     return found
+
+
+def sealed_until(shown_by):
+    """{exercise: earlier ones}: an exercise waits for those before it whose solution it shows. One that comes first has to show
+    something of the others, since its kernel must run."""
+    earlier = {exercise: [other for other in others if other.number < exercise.number] for exercise, others in shown_by.items()}
+    return {exercise: others for exercise, others in earlier.items() if others}
 
 
 def copy_file(path, target):
@@ -202,13 +218,18 @@ def write(chosen, words, target, hints):
                  "README.md": FRONT_PAGE.format(first=first, chapters=chapters)}, target)
 
 
-def leaked(chosen, target):
-    """Lines of solutions that the hand-out has all the same: [(file, line)]. There should be none."""
-    hidden = set().union(*(secrets(exercise) for exercise in chosen))
+def leaked(chosen, waiting, target):
+    """[(exercise, file)] where a file shows the solution of an exercise, other than those that an open one before it needs. There
+    should be none."""
     found = []
-    for path in sorted(target.rglob("*")):
-        if path.is_file() and path.suffix in (".cuh", ".h", ".md") and "common" not in path.relative_to(target).parts[:1]:
-            found += [(str(path.relative_to(target)), line.strip()) for line in path.read_text().splitlines() if line.strip() in hidden]
+    for exercise in to_be_written(chosen):
+        before = [other for other in chosen if other.phase == exercise.phase and other.number < exercise.number and other not in waiting]
+        needed = set().union(*(files_for(other) for other in before))
+        for path in sorted((target / exercise.phase).rglob("*")):
+            name = str(path.relative_to(target))
+            if path.is_file() and path.suffix in (".cuh", ".h", ".cpp", ".md") and name not in needed \
+                    and show([path.read_text()], secrets(exercise)):
+                found.append((exercise.id, name))
     return found
 
 
@@ -229,15 +250,19 @@ def run(arguments):
         raise HandoutError("this is a hand-out itself: make one from the whole repository")
     chosen = grade.chosen(everything, arguments.exercises)
     shown_by = give_away(chosen)
-    words = {number: sealed.new_word() for number in shown_by}
+    waiting = sealed_until(shown_by)
+    words = {exercise.id: sealed.new_word() for exercise in waiting}
     write(chosen, words, target, arguments.hints)
-    if found := leaked(chosen, target):
-        raise HandoutError("the hand-out shows lines of solutions:\n" + "\n".join(f"  {file}: {line}" for file, line in found[:20]))
+    if found := leaked(chosen, waiting, target):
+        raise HandoutError("the hand-out shows solutions:\n" + "\n".join(f"  of {exercise} in {file}" for exercise, file in found))
     print(f"{len(chosen)} exercises in {target}")
     if words:
         place = pathlib.Path(arguments.words or str(target) + ".words.json")
         place.write_text(as_json(words))
-        print(f"{len(words)} of them are sealed, since their files show what others ask for. The words that open them are in {place}:")
-        for number, others in shown_by.items():
-            print(f"  {number}  {paint('bold', words[number]):14}  when done: {', '.join(others)}")
+        print(f"{len(words)} of them are sealed, since their files show what earlier ones ask for. The words that open them are in {place}:")
+        for exercise, others in waiting.items():
+            print(f"  {exercise.id}  {paint('bold', words[exercise.id]):14}  when these are done: {', '.join(e.id for e in others)}")
+    for exercise, others in shown_by.items():
+        if exercise not in waiting:
+            print(f"note: the file of {exercise.id}, which is open, shows what {', '.join(e.id for e in others)} will ask for")
     return 0

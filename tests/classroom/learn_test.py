@@ -164,7 +164,13 @@ class Handouts(Typed):
         hand_out = self.folder / "hand_out"
         self.assertIn(f"{len(KNOWN)} exercises", self.typed("student-copy", hand_out))
         words = json.loads((self.folder / "hand_out.words.json").read_text())
-        self.assertEqual(student_copy.leaked(KNOWN, hand_out), [])
+        waiting = student_copy.sealed_until(student_copy.give_away(KNOWN))
+        self.assertEqual(set(words), {exercise.id for exercise in waiting})
+        self.assertEqual(student_copy.leaked(KNOWN, waiting, hand_out), [])
+        leak = hand_out / EXERCISE.phase / "leak.cuh"  # that it would be seen
+        leak.write_text(EXERCISE.solved())
+        self.assertEqual(student_copy.leaked(KNOWN, waiting, hand_out)[0], (EXERCISE.id, f"{EXERCISE.phase}/leak.cuh"))
+        leak.unlink()
         self.assertFalse((hand_out / "tests").exists())
         for path in hand_out.rglob("*"):
             if path.is_file():
