@@ -15,7 +15,7 @@ enum class Keep { registers, shared_memory };
 
 /// How a block of resident_softmax.cuh works on a row.
 struct ResidentRow {
-    Keep keep;
+    Keep keep;                 ///< where the row waits
     int warps;                 ///< of the block
     int kept_columns;          ///< of the row: a whole number of 16 bytes
     std::size_t shared_bytes;  ///< a state (m, l) for each warp, and with Keep::shared_memory the kept columns

@@ -18,7 +18,7 @@ struct SoftmaxArguments {
 
 /// The same, and how resident_softmax.cuh keeps a row.
 struct ResidentSoftmaxArguments : SoftmaxArguments {
-    ResidentRow plan{};
+    ResidentRow plan{};  ///< of every block
 };
 
 }  // namespace ladder

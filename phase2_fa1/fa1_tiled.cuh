@@ -47,9 +47,9 @@ inline constexpr int kFa1TiledKeys = 64;  ///< B_c
 /// Sizes of a block.
 template <int D>
 struct Fa1WideTiles {
-    static constexpr int threads = 512;
+    static constexpr int threads = 512;              ///< of a block
     static constexpr int B_r = D <= 64 ? 256 : 128;  ///< queries: at most 32 floats of O_i a thread
-    static constexpr int B_c = kFa1TiledKeys;
+    static constexpr int B_c = kFa1TiledKeys;        ///< keys
 
     static constexpr int pad = simt::kVectorWidth<float>;  ///< 16 bytes, which move each row four banks on
     static constexpr int row_pitch = D + pad;              ///< of Q_i and K_j, of which lanes read different rows

@@ -14,8 +14,8 @@ namespace ladder::classroom {
 /// On the wire: the number of bytes of the words (8, little-endian), the words as JSON, then each blob. The JSON lists
 /// their sizes under "blobs".
 struct Message {
-    nlohmann::json words = nlohmann::json::object();
-    std::vector<std::vector<std::byte>> blobs = {};
+    nlohmann::json words = nlohmann::json::object();  ///< an object
+    std::vector<std::vector<std::byte>> blobs = {};   ///< tensors, row by row
 };
 
 /// The file descriptor on which a runner answers; its standard output belongs to the learner.

@@ -8,11 +8,6 @@
 
 namespace ladder::SIMT_MACHINE {
 
-/// FlashAttention-2 with larger query tiles. The kernel is phase 3's, fa2.cuh, where its plan is written down; what
-/// matters here are the sizes:
-///
-///   shared  Q_i [B_r, D + pad], K_j and V_j [B_c, D + pad] of T; P_ij [B_r, B_c + 4] of float; pad: 16 bytes
-///   global  reads Q once, and K and V once for each query tile
 inline constexpr int kThreads = 128;  ///< of a block
 
 /// Tile sizes for head dimensions 32 and 64. B_r is a multiple of 16 and B_c of 8.
@@ -34,6 +29,11 @@ constexpr std::size_t shared_bytes_of() {
            simt::shared_bytes<float>(B_r, B_c + 4);
 }
 
+/// FlashAttention-2 with larger query tiles. The kernel is phase 3's, fa2.cuh, where its plan is written down; what
+/// matters here are the sizes:
+///
+///   shared  Q_i [B_r, D + pad], K_j and V_j [B_c, D + pad] of T; P_ij [B_r, B_c + 4] of float; pad: 16 bytes
+///   global  reads Q once, and K and V once for each query tile
 template <class T, int D>
 __global__ void __launch_bounds__(kThreads) fa2_forward_kernel(ForwardTensors<T> t) {
     constexpr int B_r = Tiles<D>::B_r, B_c = Tiles<D>::B_c;

@@ -8,10 +8,6 @@
 
 namespace ladder::SIMT_MACHINE {
 
-/// FlashAttention-2 with a soft cap on the scores (Gemma 2: Gemma Team 2024, section 2): a scaled score s becomes
-/// c tanh(s / c).
-///
-/// Everything else is phase 3's kernel, fa2.cuh; its plan is written down there.
 inline constexpr int kSoftcapThreads = 128;  ///< of a block
 
 /// Tile sizes for a head dimension. Larger tiles mean fewer passes over K and V; what bounds them is registers (B_r D /
@@ -31,6 +27,10 @@ constexpr std::size_t softcap_shared_bytes() {
            simt::shared_bytes<float>(B_r, B_c + 4);
 }
 
+/// FlashAttention-2 with a soft cap on the scores (Gemma 2: Gemma Team 2024, section 2): a scaled score s becomes
+/// c tanh(s / c).
+///
+/// Everything else is phase 3's kernel, fa2.cuh; its plan is written down there.
 template <class T, int D>
 __global__ void __launch_bounds__(kSoftcapThreads) softcap_forward_kernel(ForwardTensors<T> t, float softcap) {
     constexpr int B_r = SoftcapTiles<D>::B_r, B_c = SoftcapTiles<D>::B_c;

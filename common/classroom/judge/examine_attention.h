@@ -9,8 +9,10 @@ namespace ladder::classroom {
 
 /// An attention problem and what is known of the kernel that is to solve it.
 struct AttentionQuestion {
-    torch::Tensor q, k, v;
-    Form form = {};
+    torch::Tensor q;            ///< [B, Hq, Sq, D]
+    torch::Tensor k;            ///< [B, Hkv, Sk, D]
+    torch::Tensor v;            ///< [B, Hkv, Sk, D]
+    Form form = {};             ///< what is to be computed of them
     int64_t rows_per_tile = 0;  ///< B_r, for patterns; 0 if there is none
     int64_t keys_per_tile = 1;  ///< B_c, for lookalikes
     bool scores_kept = false;   ///< in the type of q, between two stages: no fair result is more exact

@@ -9,13 +9,14 @@ namespace ladder::classroom {
 
 /// How a runner ended.
 struct RunnerEnd {
+    /// In which way.
     enum class Kind {
         replied,    ///< with a message that bears the problem's token
         silent,     ///< it ended, and left no such message
         crashed,    ///< by a signal
         timed_out,  ///< it was still running, and was ended
     };
-    Kind kind = Kind::silent;
+    Kind kind = Kind::silent;  ///< in which way
     Message reply = {};        ///< if it replied
     std::string detail = {};   ///< "segmentation fault", "exit code 3"; empty if it replied
     std::string printed = {};  ///< the beginning of what it wrote to standard output and standard error

@@ -23,7 +23,7 @@ struct Finding {
 
 /// One problem for a learner's kernel.
 struct Trial {
-    std::string property;       ///< which property of the exercise it belongs to; see kPropertyTitles
+    std::string property;       ///< which property of the exercise it belongs to; see title_of_property
     std::string name = {};      ///< "Sq 40, Sk 96, D 32, rising scores"
     nlohmann::json sizes = {};  ///< what budgets are computed from: {"Sq": 40, …}
     Message problem = {};       ///< what the runner is given
@@ -53,6 +53,7 @@ std::vector<std::string_view> stage_lookalikes();
 /// Whole numbers from a seed, the same on every platform.
 class Draw {
   public:
+    /// The same seed gives the same numbers.
     explicit Draw(std::uint64_t seed) : engine_(seed) {}
     /// From `least` to `most`, both included.
     std::int64_t operator()(std::int64_t least, std::int64_t most) {

@@ -9,9 +9,14 @@ namespace ladder::classroom {
 /// is within 16 bytes of the second page, and its beginning is aligned to 16 bytes.
 class GuardedMemory {
   public:
+    /// None.
     GuardedMemory() = default;
+
+    /// Of so many bytes, all 0. Throws std::system_error where there is no memory.
     explicit GuardedMemory(std::size_t bytes);
     ~GuardedMemory();
+
+    /// The memory goes along, and stays where it is.
     GuardedMemory(GuardedMemory&& other) noexcept;
     GuardedMemory& operator=(GuardedMemory&& other) noexcept;
     GuardedMemory(const GuardedMemory&) = delete;
@@ -20,6 +25,7 @@ class GuardedMemory {
     /// From here on a write is stopped too.
     void make_read_only();
 
+    /// The first byte.
     void* data() const { return data_; }
 
   private:

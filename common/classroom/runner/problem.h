@@ -12,8 +12,8 @@
 
 namespace ladder::classroom {
 
-/// What an exercise is asked to do, as its entry (phaseN/exercises/<entry>_entry.cpp) sees it: tensors and numbers by
-/// name.
+/// What an exercise is asked to do, as its entry (phase3_fa2/exercises/fa2_entry.cpp, for example) sees it: tensors and
+/// numbers by name.
 ///
 /// Inputs cannot be written, and what lies behind any tensor cannot be touched: a stray raw pointer ends the program,
 /// which the judge reports. Outputs hold NaN until a kernel writes them.
@@ -21,14 +21,17 @@ class Problem {
   public:
     /// One tensor, row by row without gaps.
     struct Tensor {
-        std::string name;
-        simt::ElementType type = simt::ElementType::f32;
-        std::vector<std::int64_t> extents;
-        GuardedMemory memory = {};
-        std::shared_ptr<void> unwritten = {};  ///< the machine's note that kernels are to write this memory
+        std::string name;                                 ///< under which entries ask for it, and traffic is counted
+        simt::ElementType type = simt::ElementType::f32;  ///< of every element
+        std::vector<std::int64_t> extents;                ///< one to four
+        GuardedMemory memory = {};                        ///< of bytes() bytes
+        std::shared_ptr<void> unwritten = {};             ///< the machine's note that kernels are to write this memory
 
+        /// Of one element, and of all.
         std::size_t element_bytes() const;
         std::size_t bytes() const;
+
+        /// As a launch function takes it; valid as long as this object is.
         simt::TensorArgument argument() const;
     };
 
@@ -52,6 +55,7 @@ class Problem {
     /// A number that the learner's code worked out, for the judge.
     void answer(std::string name, double value);
 
+    /// What kernels were to write, and what was answered, each in order.
     const std::deque<Tensor>& outputs() const { return outputs_; }
     const std::vector<std::pair<std::string, double>>& answers() const { return answers_; }
 
