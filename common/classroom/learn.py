@@ -15,6 +15,7 @@ from terminal import paint
 from workspace import Workspace
 
 WATCH_SECONDS = 0.3
+HINTS_BEFORE_THE_NAME = 2  # of the mistake that somebody is to find
 
 
 def first_open(known, space):
@@ -85,15 +86,20 @@ def check(known, space, exercise, seed=None):
     when = saved_at(file)
     verdict = workbench.judge(exercise, file, random.SystemRandom().getrandbits(32) if seed is None else seed, progress=progress)
     progress.clear()
-    lines = report.verdict_lines(verdict, when)
+    hints = space.of(exercise).get("hints", 0)
+    lines = report.verdict_lines(verdict, when, name_the_mistake=exercise.kind != "fix" or hints >= HINTS_BEFORE_THE_NAME)
+    if not verdict.passed and file.read_text(errors="replace") == exercise.starting_point():
+        lines += ["", "Nothing is changed yet: this is the starting point."]
     if verdict.passed:
         space.passed(exercise)
         lines.append(f"`./ladder learn diff {exercise.id}` shows yours beside ours; `./ladder learn next` goes on.")
     else:
+        if space.of(exercise).get("passed"):
+            lines += ["", "You had passed this one; what counts is that you did."]
         space.remember(exercise)
-        hints = space.of(exercise).get("hints", 0)
-        if hints < exercises.HINTS:
-            lines += ["", paint("dim", f"stuck? ./ladder learn hint {exercise.id}   ({exercises.HINTS - hints} of {exercises.HINTS} left)")]
+        left = exercises.HINTS - hints
+        lines += ["", paint("dim", f"stuck? ./ladder learn hint {exercise.id}   ({left} of {exercises.HINTS} left)" if left else
+                            f"no hints are left: ./ladder learn solution {exercise.id} --anyway")]
     lines.append(paint("dim", f"{time.monotonic() - begun:.1f} s"))
     return lines, 0 if verdict.passed else 1
 

@@ -19,6 +19,7 @@ FORBIDDEN_WORDS = {
     r"#\s*include\s+[^<\s]": "an #include whose file is not written out",
     r"\\": "a backslash outside of a text",
     r"\bextern\b": "a function declared by hand",
+    r"\b__shared__\b": "a raw array, which nobody counts or checks (carve a tile with simt::SharedArena instead),",
     r"\bexpect_kernels_to_write\b|\bnote_host_write\b|\bnote_view\b|\bwritten_elements\b|\bglobal_regions\b|\bGlobalRegion\w*":
         "the machine's record of what was written",
     r"\bLaunch(Log|Record)\b|\blast_launch_counters\b|\bset_cpu_\w+|\bScoped\w+|\bTraffic\b": "the machine's settings and counters",

@@ -12,8 +12,8 @@ def mistake_lines(name):
     return [paint("yellow", f"looks like: {title}"), *terminal.wrapped(hint, "")]
 
 
-def verdict_lines(verdict, when):
-    """All of it. `when`: the time at which the learner's file was saved, in words."""
+def verdict_lines(verdict, when, name_the_mistake=True):
+    """All of it. `when`: the time at which the learner's file was saved, in words. Who is to find a mistake is not told its name."""
     lines = [f"{paint('bold', verdict.exercise.id)} {verdict.exercise.title}   "
              f"{paint('dim', f'your file: {workbench.shown_path(verdict.file)}, saved {when}')}"]
     if verdict.stage == "refused":
@@ -25,7 +25,7 @@ def verdict_lines(verdict, when):
         lines.append(f"  {mark}  {check.title}")
     if failed := verdict.first_failure:
         lines += ["", f"{paint('bold', failed.title)}: {failed.trial}", *("  " + line for line in failed.report)]
-        if failed.mistake:
+        if failed.mistake and name_the_mistake:
             lines += ["  " + line for line in mistake_lines(failed.mistake)]
         elif failed.hint:
             lines += terminal.wrapped(failed.hint)

@@ -71,7 +71,10 @@ def _toolchain():
 
 
 def _ask_judge(*arguments):
-    said = subprocess.run([_toolchain()["judge"], *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    try:
+        said = subprocess.run([_toolchain()["judge"], *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    except OSError as error:
+        raise WorkbenchError(f"the judge cannot be started ({error}): is a build running? Try again when it is done") from error
     if said.returncode != 0:
         raise WorkbenchError(f"the judge failed (exit code {said.returncode}): {said.stderr.strip()}")
     return said.stdout.splitlines()

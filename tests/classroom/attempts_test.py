@@ -53,7 +53,7 @@ class Attempts(unittest.TestCase):
     def test_garbage_times_zero(self):
         verdict = self.judged("masked_update", ("        if constexpr (stage == Stage::full)\n    ", ""),
                               ("        else\n            accumulate_visible(O_i, owner, visible_here, P_ij, V_j);\n", ""))
-        self.assert_says(verdict, "NaN in keys that no query sees", "got nan", "LSE is right",
+        self.assert_says(verdict, "NaN in keys that no query sees", "got NaN", "LSE is right",
                          mistake="phase4_causal/NaN_of_an_unseen_key")
 
     def test_a_window_that_is_only_masked(self):
@@ -81,7 +81,7 @@ class Attempts(unittest.TestCase):
     def test_infinity_minus_infinity(self):
         verdict = self.judged("merge", ("contribution(1.0f, LSE_p[i], m_new)", "__expf(LSE_p[i] - m_new)"),
                               ("contribution(O_p[i][c], LSE_p[i], m_new)", "__expf(LSE_p[i] - m_new) * O_p[i][c]"))
-        self.assert_says(verdict, "parts that saw no key", "nan", "only in row 0")
+        self.assert_says(verdict, "parts that saw no key", "NaN", "only in row 0")
 
     def test_the_best_number_of_splits(self):
         verdict = self.judged("how_many_splits", (">= 0.85 * best", ">= best"))

@@ -99,11 +99,21 @@ class Learn(Typed):
 
     def test_the_front_page_shows_what_is_said(self):
         page = (ROOT / "README.md").read_text()
-        shown = page.split("before anything is mended:\n\n```\n")[1].split("\n```")[0]
-        self.typed("learn", "start", "3.4")
-        said = self.typed("learn", "check", "3.4", "--seed", "1", code=1)
+        shown = page.split("a first try at 3.1:\n\n```\n")[1].split("\n```")[0]
+        self.typed("learn", "start", "3.1")
+        self.file().write_text(EXERCISE.solved().replace("l_i[i] = rescale * l_i[i] + row_sum", "l_i[i] = l_i[i] + row_sum"))
+        said = self.typed("learn", "check", "3.1", "--seed", "1", code=1)
         without_time = re.sub(r"saved [\d:]+", "saved 18:42:07", said)
         self.assertTrue(without_time.startswith(shown), without_time)
+
+    def test_who_is_to_find_a_mistake_is_not_told_its_name(self):
+        self.typed("learn", "start", "3.4")
+        said = self.typed("learn", "check", code=1)
+        self.assertNotIn("looks like", said)
+        self.assertIn("Nothing is changed yet", said)
+        self.typed("learn", "hint")
+        self.typed("learn", "hint")
+        self.assertIn("looks like: the old sum l_i not rescaled", self.typed("learn", "check", code=1))
 
     def test_watching(self):
         self.typed("learn", "start", EXERCISE.id)

@@ -81,7 +81,7 @@ class Policy(unittest.TestCase):
                      '#include "common/simt/cpu/global_memory.h"', 'asm("nop");', '__asm__("nop");', '#define A b', '%:define A b',
                      'extern "C" int system(const char*);', 'simt::note_host_write(p, 4);', 'simt::cpu::run_grid();',
                      'const simt::LaunchLog log;', 'namespace simt { }', 'ladder::classroom::Problem p;', 'note_host\\\n_write(p, 4);',
-                     '#include HEADER', '#if 1', 'set_cpu_workers(9);'):
+                     '#include HEADER', '#if 1', 'set_cpu_workers(9);', '__shared__ float row[64];'):
             self.assertTrue(self.complaints(self.START + line + "\n"), line)
 
     def test_a_complaint_names_the_line(self):

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 namespace ladder::classroom {
@@ -50,6 +51,8 @@ std::string tiles_of(const std::vector<int64_t>& rows, int64_t extent, int64_t r
                        rows_per_tile);
 }
 
+std::string number(double value) { return std::isnan(value) ? "NaN" : fmt::format("{:.6g}", value); }
+
 }  // namespace
 
 torch::Tensor wrong_elements(const torch::Tensor& got, const torch::Tensor& expected, double bound) {
@@ -72,8 +75,9 @@ Spread spread_of(const std::string& name, const torch::Tensor& got, const torch:
         rest /= wrong.size(d);
     }
     Spread spread;
-    spread.first = fmt::format("{} at {}: got {:.6g}, expected {:.6g}", name, fmt::join(place, ", "),
-                               got.reshape({-1})[flat].item<double>(), expected.reshape({-1})[flat].item<double>());
+    spread.first = fmt::format("{} at {}: got {}, expected {}", name, fmt::join(place, ", "),
+                               number(got.reshape({-1})[flat].item<double>()),
+                               number(expected.reshape({-1})[flat].item<double>()));
 
     const auto count = wrong.sum().item<int64_t>();
     std::vector<std::string> parts;
