@@ -167,11 +167,12 @@ class Maker {
             inputs.q.select(3, 0).abs_().add_(0.1);
             inputs.k.slice(2, 0, B_c).select(3, 0).fill_(-std::numeric_limits<double>::infinity());
         }
-        AttentionQuestion question{.q = inputs.q,
-                                   .k = inputs.k,
-                                   .v = inputs.v,
-                                   .rows_per_tile = B_r,
-                                   .keys_per_tile = suite_.value("keys_at_once", B_c)};
+        AttentionQuestion question;
+        question.q = inputs.q;
+        question.k = inputs.k;
+        question.v = inputs.v;
+        question.rows_per_tile = B_r;
+        question.keys_per_tile = suite_.value("keys_at_once", B_c);
         question.scores_kept = suite_.value("scores_kept", false);
         Form& form = question.form;
         form.scale = double(float(1.0 / std::sqrt(double(problem.head_dim))));

@@ -79,7 +79,11 @@ std::vector<Trial> decode_trials(const json& suite, std::uint64_t seed) {
                                     .seed = std::uint64_t(draw(1, 1'000'000'000))},
                                    torch::kCPU);
         const torch::Tensor lengths = at::tensor(shape.lengths, torch::kInt64);
-        AttentionQuestion question{.q = inputs.q, .k = inputs.k, .v = inputs.v, .keys_per_tile = tile};
+        AttentionQuestion question;
+        question.q = inputs.q;
+        question.k = inputs.k;
+        question.v = inputs.v;
+        question.keys_per_tile = tile;
         question.form.scale = double(float(1.0 / std::sqrt(double(shape.head_dim))));
         question.form.lengths = lengths;
 
