@@ -98,6 +98,11 @@ class Site(unittest.TestCase):
                     browser.run("document.querySelectorAll('details').forEach(e => e.open = true)")
                     self.assertEqual(browser.run(TOO_WIDE), [])
 
+    def test_every_page_names_the_licences(self):
+        for page in self.pages:
+            with self.subTest(page.name):
+                self.assertRegex(page.read_text(), r'Code: <a href="[^"]+">MIT</a>. Chapters and figures: <a href="[^"]+">CC BY 4.0</a>')
+
     def test_dark_and_light(self):
         brightness = {}
         for dark in (False, True):
