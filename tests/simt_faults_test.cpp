@@ -142,7 +142,9 @@ TEST(Race, ReadAfterWriteInsideAWarp) {
                  {.fault = Fault::race,
                   .first = {9, "raw read"},
                   .second = {1, "raw write"},
-                  .says = {"K_j(3, 5)", "share a warp", "__syncwarp()"}});
+                  .says = {"K_j(3, 5)",
+                           "__syncthreads() between the two lines orders them; since the two threads share a warp, "
+                           "__syncwarp() is enough if no thread of another warp meets them there"}});
     expect_clean(kTwoWarps, write_then_read(Order::syncwarp, 9));
     expect_clean(kTwoWarps, write_then_read(Order::syncthreads, 9));
 }
@@ -175,6 +177,28 @@ TEST(Race, WriteAfterWriteInsideAWarp) {
     expect_fault(kTwoWarps, write_then_write(Order::none, 9),
                  {.fault = Fault::race, .first = {9, "waw second"}, .second = {1, "waw first"}, .says = {"K_j(3, 5)"}});
     expect_clean(kTwoWarps, write_then_write(Order::syncwarp, 9));
+}
+
+TEST(Race, OneLineThatSeveralThreadsReach) {
+    expect_fault(kTwoWarps,
+                 [] {
+                     K_j()(3, 5) = 1.0f;  // @everybody writes
+                 },
+                 {.fault = Fault::race,
+                  .first = {1, "everybody writes"},
+                  .second = {0, "everybody writes"},
+                  .says = {"both write at the same line: two threads own one element"}});
+    expect_fault(kTwoWarps,
+                 [] {
+                     const bool has_element = threadIdx.x > 0 && threadIdx.x < 8;
+                     if (has_element) K_j()(0, threadIdx.x) = 1.0f;
+                     __syncthreads();
+                     if (has_element) K_j()(0, threadIdx.x - 1) = float(K_j()(0, threadIdx.x));  // @moved to the left
+                 },
+                 {.fault = Fault::race,
+                  .first = {2, "moved to the left"},
+                  .second = {1, "moved to the left"},
+                  .says = {"one line both reads and writes what several threads touch"}});
 }
 
 TEST(Race, SyncwarpDoesNotOrderAcrossWarps) {
@@ -958,7 +982,7 @@ TEST(Collective, ShuffleFromALaneThatTakesNoPart) {
                  },
                  {.fault = Fault::invalid_collective,
                   .first = {48, "across the mask"},
-                  .says = {"lane 16 reads lane 0", "0xffff0000"}});
+                  .says = {"lane 16 reads lane 0, which the mask 0xffff0000 does not name"}});
 }
 
 TEST(Collective, ShuffleFromALaneThatHasReturned) {
@@ -970,7 +994,10 @@ TEST(Collective, ShuffleFromALaneThatHasReturned) {
     ASSERT_TRUE(found);
     EXPECT_EQ(found->report().fault, Fault::invalid_collective);
     EXPECT_EQ(found->report().first.thread, 15);
-    EXPECT_NE(found->report().what.find("lane 15 reads lane 16"), std::string::npos) << found->what();
+    EXPECT_NE(
+        found->report().what.find("lane 15 reads lane 16, which the mask 0xffffffff names, but which has returned"),
+        std::string::npos)
+        << found->what();
 }
 
 TEST(Collective, ShuffleFromALaneThatNeverWas) {
@@ -978,6 +1005,10 @@ TEST(Collective, ShuffleFromALaneThatNeverWas) {
     ASSERT_TRUE(found) << "the second warp has 16 lanes";
     EXPECT_EQ(found->report().fault, Fault::invalid_collective);
     EXPECT_EQ(found->report().first.thread, 32);
+    EXPECT_NE(
+        found->report().what.find("lane 0 reads lane 16, which the mask 0xffffffff names, but the block has no such"),
+        std::string::npos)
+        << found->what();
 }
 
 TEST(Collective, WidthThatIsNoPowerOfTwo) {

@@ -338,7 +338,7 @@ TEST(ThreadRace, BarriersOrderAsInSharedMemory) {
     Buffer<float> buffer("O", {4, 8});
     const auto O = buffer.view<2>();
     for (const int other : {20, 40}) {
-        const std::string advice = other == 40 ? "only __syncthreads()" : "__syncwarp() between the two lines";
+        const std::string advice = other == 40 ? "only __syncthreads()" : "__syncwarp() is enough if";
         const auto expected = [&](const char* now, const char* before, const char* words) {
             return Expected{.fault = Fault::global_race,
                             .first = {other, now},

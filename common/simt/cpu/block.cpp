@@ -320,11 +320,7 @@ void Block::complete(Warp& w, int pending_index) {
                         w.result[to] = ~std::uint64_t{0};
                         continue;
                     }
-                    fail({.fault = Fault::invalid_collective,
-                          .first = {int(&w - warps_.data()) * 32 + to, done.site},
-                          .what = name_of(done.kind) + ": lane " + std::to_string(to) + " reads lane " +
-                                  std::to_string(from) + ", which does not take part (mask " + hex(done.mask) + ")",
-                          .advice = "a value read from a lane outside the mask is undefined"});
+                    report_absent_lane(int(&w - warps_.data()), done, to, from);
                 }
                 w.result[to] = w.value[from];
             }
@@ -422,6 +418,26 @@ void Block::report_foreign_mask(Collective kind, std::uint32_t mask, SourceSite 
           .what = name_of(kind) + " with mask " + hex(mask) + ", which does not contain the calling lane " +
                   std::to_string(lane()),
           .advice = "a mask names exactly the lanes that execute the call; 0xffffffff is the whole warp"});
+}
+
+void Block::report_absent_lane(int warp, const Pending& done, int to, int from) {
+    MachineError::Report report{.fault = Fault::invalid_collective, .first = {warp * 32 + to, done.site}};
+    report.what = name_of(done.kind) + ": lane " + std::to_string(to) + " reads lane " + std::to_string(from);
+    if (!(done.mask >> from & 1)) {
+        report.what += ", which the mask " + hex(done.mask) + " does not name";
+        report.advice =
+            "a value read from a lane outside the mask is undefined: the mask names the lanes that execute "
+            "the call, and each may read from these only";
+    } else if (warp * 32 + from >= threads_) {
+        report.what += ", which the mask " + hex(done.mask) + " names, but the block has no such thread";
+        report.advice = "launch blocks of a multiple of 32 threads, so that every warp has all its lanes";
+    } else {
+        report.what += ", which the mask " + hex(done.mask) + " names, but which has returned from the kernel";
+        report.advice =
+            "every lane that the mask names must come: let a lane without work stay, and bring a value that "
+            "changes nothing";
+    }
+    fail(std::move(report));
 }
 
 void Block::report_bad_width(Collective kind, int width, SourceSite site) {

@@ -193,6 +193,7 @@ class Block {
                                                                     SourceSite site);
     [[noreturn, gnu::cold, gnu::noinline]] void report_diverged_collective(Collective kind, std::uint32_t mask,
                                                                            const Pending& other, SourceSite site);
+    [[noreturn, gnu::cold, gnu::noinline]] void report_absent_lane(int warp, const Pending& done, int to, int from);
     [[noreturn, gnu::cold, gnu::noinline]] void report_unsupported(int major, int minor, const char* instruction,
                                                                    SourceSite site);
     [[noreturn, gnu::cold, gnu::noinline]] void report_diverged_barrier(int thread, SourceSite site, bool returned);

@@ -6,6 +6,7 @@
 
 #include "common/simt/cpu/block.h"
 #include "common/simt/cpu/leniency.h"
+#include "common/simt/cpu/race_advice.h"
 
 namespace simt {
 inline namespace cpu {
@@ -283,18 +284,14 @@ void GlobalShadow::race(const char* does, std::uintptr_t address, const GlobalAc
     if (ScopedLeniency::active()) return;
     const std::string element = global_element_name(access.tensor, address),
                       alias = global_element_name(other.tensor, address);
-    Block::current().fail(
-        {.fault = Fault::global_race,
-         .first = {access.thread, access.site},
-         .second = {other.thread, other.site},
-         .what = "thread " + std::to_string(access.thread) + " " + does + " " + element + ", which thread " +
-                 std::to_string(other.thread) + " " + did + (alias == element ? "" : " as " + alias) +
-                 "; no barrier lies between",
-         .advice = same_warp(access.thread, other.thread)
-                       ? "the two threads share a warp: __syncwarp() between the two lines orders them, "
-                         "__syncthreads() does too"
-                       : "the two threads are in different warps: only __syncthreads() between the two lines "
-                         "orders them"});
+    Block::current().fail({.fault = Fault::global_race,
+                           .first = {access.thread, access.site},
+                           .second = {other.thread, other.site},
+                           .what = "thread " + std::to_string(access.thread) + " " + does + " " + element +
+                                   ", which thread " + std::to_string(other.thread) + " " + did +
+                                   (alias == element ? "" : " as " + alias) + "; no barrier lies between",
+                           .advice = race_advice({access.thread, access.site, does == std::string_view("writes")},
+                                                 {other.thread, other.site, did == std::string_view("wrote")})});
 }
 
 }  // namespace cpu

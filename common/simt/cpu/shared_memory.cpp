@@ -4,9 +4,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <string_view>
 
 #include "common/simt/cpu/block.h"
 #include "common/simt/cpu/leniency.h"
+#include "common/simt/cpu/race_advice.h"
 #include "common/simt/cpu/sanitizers.h"
 
 namespace simt {
@@ -93,17 +95,14 @@ void SharedMemory::race(const char* does, std::size_t cell, int thread, SourceSi
     if (ScopedLeniency::active()) return;
     if (cells_[cell].write_interval == kInFlight)
         Block::current().copies.report_touch(Block::current(), does, cell * kCellBytes, thread, site);
-    const bool one_warp = same_warp(thread, other);
-    Block::current().fail(
-        {.fault = Fault::race,
-         .first = {thread, site},
-         .second = {other, other_site},
-         .what = "thread " + std::to_string(thread) + " " + does + " " + element_name(cell * kCellBytes) +
-                 ", which thread " + std::to_string(other) + " " + did + "; no barrier lies between",
-         .advice = one_warp ? "the two threads share a warp: __syncwarp() between the two lines orders them, "
-                              "__syncthreads() does too"
-                            : "the two threads are in different warps: only __syncthreads() between the two lines "
-                              "orders them"});
+    const bool writes = does == std::string_view("writes"), wrote = did == std::string_view("wrote");
+    Block::current().fail({.fault = Fault::race,
+                           .first = {thread, site},
+                           .second = {other, other_site},
+                           .what = "thread " + std::to_string(thread) + " " + does + " " +
+                                   element_name(cell * kCellBytes) + ", which thread " + std::to_string(other) + " " +
+                                   did + "; no barrier lies between",
+                           .advice = race_advice({thread, site, writes}, {other, other_site, wrote})});
 }
 
 }  // namespace cpu
