@@ -20,6 +20,8 @@ def page(exercise, possible):
     lines += ["", "## Points", "", "| for | points |", "|---|---:|"]
     lines += [f"| {title} | {exercise.points} |" for title in workbench.properties(exercise)]
     lines += [f"| {budget.name} (`{budget.expression}`) | {budget.points} |" for budget in exercise.budgets]
+    if exercise.afterwards:
+        lines += ["", "## Afterwards", "", exercise.afterwards.strip()]
     diff = difflib.unified_diff(exercise.starting_point().splitlines(), exercise.solved().splitlines(), "starting point", "solution", lineterm="")
     return "\n".join([*lines, "", "## From the starting point to the solution", "", "```diff", *diff, "```", ""])
 

@@ -69,6 +69,20 @@ def evaluate(expression, names):
         raise BudgetError(f"{expression}: {error}") from error
 
 
+UNITS = {"read": "bytes", "written": "bytes", "total_read": "bytes", "total_written": "bytes", "shared_bytes": "bytes",
+         "sectors_read": "sectors of 32 bytes", "sectors_written": "sectors of 32 bytes", "barriers": "barriers",
+         "wavefronts": "wavefronts", "blocks": "blocks", "launches": "launches"}
+
+
+def unit(expression):
+    """What the left side of a comparison counts: "bytes"."""
+    node = ast.parse(expression, mode="eval").body
+    counted = [name.id for name in ast.walk(node.left) if isinstance(name, ast.Name) and name.id in UNITS]
+    if not counted:
+        raise BudgetError(f"{expression}: its left side counts none of {', '.join(UNITS)}")
+    return UNITS[counted[0]]
+
+
 def sides(expression, names):
     """The numbers left and right of the one comparison, for a report; None where there is no such pair."""
     node = ast.parse(expression, mode="eval").body

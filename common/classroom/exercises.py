@@ -47,6 +47,8 @@ class Exercise:
     solution: list = dataclasses.field(default_factory=list)  # names of marks; build and extend
     mutant: str = ""  # of this phase's catalogue; fix
     also: list = dataclasses.field(default_factory=list)      # fix: more changes, [find, replace], so that comments do not tell
+    hides: list = dataclasses.field(default_factory=list)     # names of marks that belong to other exercises, and are left out
+    afterwards: str = ""  # markdown, once it is passed: answers to what the task asks
     budgets: list = dataclasses.field(default_factory=list)
     start: str = ""   # in hand-outs: where the starting point lies ready
     sealed: str = ""  # in hand-outs: the part that waits for a word, until it is opened; see sealed.py
@@ -65,7 +67,7 @@ class Exercise:
         return f"{self.phase}/exercises/{self.entry}_entry.cpp"
 
     def source(self):
-        return (ROOT / self.file).read_text()
+        return marks.without((ROOT / self.file).read_text(), self.hides)
 
     def starting_point(self):
         if self.sealed:
@@ -107,8 +109,19 @@ def known_mistake(name):
     """(title, hint) of a mistake that the judge recognised."""
     if KNOWN_MISTAKES.exists():
         return tuple(json.loads(KNOWN_MISTAKES.read_text())[name])
-    mutant = mutant_named(name)
-    return mutant.title, mutant.hint
+    phase, _, rest = name.partition("/exercises/")
+    if not rest:
+        mutant = mutant_named(name)
+        return mutant.title, mutant.hint
+    for mistake in exercise_mistakes(phase):
+        if mistake["name"] == rest:
+            return mistake["title"], mistake["hint"]
+    raise ExerciseError(f"{phase}/exercises/exercises.toml has no mistake {rest}")
+
+
+def exercise_mistakes(phase):
+    """What people get wrong in kernels that only exercises have, and that the catalogue therefore lacks."""
+    return tomllib.loads((ROOT / phase / "exercises/exercises.toml").read_text()).get("mistake", [])
 
 
 def _read_phase(path):

@@ -4,6 +4,7 @@ import datetime
 import difflib
 import json
 import random
+import re
 import time
 
 import exercises
@@ -87,8 +88,10 @@ def check(known, space, exercise, seed=None):
     verdict = workbench.judge(exercise, file, random.SystemRandom().getrandbits(32) if seed is None else seed, progress=progress)
     progress.clear()
     hints = space.of(exercise).get("hints", 0)
-    lines = report.verdict_lines(verdict, when, name_the_mistake=exercise.kind != "fix" or hints >= HINTS_BEFORE_THE_NAME)
-    if not verdict.passed and file.read_text(errors="replace") == exercise.starting_point():
+    unchanged = file.read_text(errors="replace") == exercise.starting_point()
+    to_be_named = hints >= HINTS_BEFORE_THE_NAME if exercise.kind == "fix" else not unchanged
+    lines = report.verdict_lines(verdict, when, to_be_named)
+    if not verdict.passed and unchanged:
         lines += ["", "Nothing is changed yet: this is the starting point."]
     if verdict.passed:
         space.passed(exercise)
@@ -125,14 +128,25 @@ def watch(known, space, exercise, seed=None):
         return [""], 0
 
 
-def hint(known, space, exercise):
-    given = min(space.of(exercise).get("hints", 0) + 1, exercises.HINTS)
+def hint(known, space, exercise, all=False):
+    """The next one; with `all` those that were given."""
+    given = space.of(exercise).get("hints", 0)
+    if not all and given < exercises.HINTS:
+        given += 1
+        levels = [given]
+    else:
+        levels = range(1, given + 1) if all else []
     space.remember(exercise, hints=given)
     lines = []
-    for level in range(given):
-        lines += [paint("bold", f"hint {level + 1} of {exercises.HINTS}"), *terminal.wrapped(exercise.hints[level]), ""]
+    for level in levels:
+        lines += [paint("bold", f"hint {level} of {exercises.HINTS}"), *terminal.wrapped(exercise.hints[level - 1]), ""]
+    if not lines:
+        lines.append(f"no hint of {exercise.id} was given yet: `./ladder learn hint {exercise.id}` gives the first" if all else
+                     f"all {exercises.HINTS} hints are given")
+    if given > len(levels):
+        lines.append(f"`./ladder learn hint {exercise.id} --all` shows {'them' if not levels else 'the earlier ones, too'}.")
     if given == exercises.HINTS:
-        lines.append(f"That was the last. `./ladder learn solution {exercise.id} --anyway` shows how it is done.")
+        lines.append(f"There are no more. `./ladder learn solution {exercise.id} --anyway` shows how it is done.")
     return lines, 0
 
 
@@ -151,6 +165,11 @@ def _not_yet(space, exercise, anyway):
     return None
 
 
+def unwatched(text):
+    """A kernel without the calls that only ./ladder trace has a use for."""
+    return re.sub(r"^ *watch_\w+\([^;]*\);\n", "", text, flags=re.MULTILINE)
+
+
 def solution(known, space, exercise, anyway=False):
     if refused := _not_yet(space, exercise, anyway):
         return refused, 1
@@ -161,10 +180,18 @@ def diff(known, space, exercise, anyway=False):
     if refused := _not_yet(space, exercise, anyway):
         return refused, 1
     file = space.file(exercise)
-    yours = file.read_text() if file.exists() else exercise.starting_point()
-    lines = list(difflib.unified_diff(yours.splitlines(), exercise.solved().splitlines(), workbench.shown_path(file), "solution", lineterm=""))
+    yours, ours = file.read_text() if file.exists() else exercise.starting_point(), exercise.solved()
+    lines = list(difflib.unified_diff(*(unwatched(text).splitlines() for text in (yours, ours)), workbench.shown_path(file), "solution",
+                                      lineterm=""))
     tint = {"+": "green", "-": "red", "@": "dim"}
-    return [paint(tint[line[0]], line) if line[:1] in tint else line for line in lines] or ["yours is the solution, letter by letter"], 0
+    painted = [paint(tint[line[0]], line) if line[:1] in tint else line for line in lines]
+    if yours == ours:
+        return ["yours is the solution, letter by letter"], 0
+    if not lines:
+        painted = ["yours is the solution"]
+    if unwatched(ours) != ours:
+        painted.append(paint("dim", "calls of watch_… are left out: they show values to ./ladder trace, and compute nothing"))
+    return painted, 0
 
 
 def next_(known, space):
@@ -184,7 +211,7 @@ def add_arguments(parser):
     commands = parser.add_subparsers(dest="action", metavar="ACTION")
     commands.add_parser("list", help="all exercises and how far you are (also with no action)")
     for name, words in (("start", "gives you the file to work on, and the task"), ("check", "builds your file and tries it"),
-                        ("watch", "checks whenever you save"), ("hint", "one hint more, each more concrete than the last"),
+                        ("watch", "checks whenever you save"), ("hint", "the next hint, more concrete than the last"),
                         ("reset", "puts the starting point back; yours is kept aside"),
                         ("diff", "yours against the solution, once passed"), ("solution", "the solution, once passed")):
         action = commands.add_parser(name, help=words)
@@ -193,6 +220,8 @@ def add_arguments(parser):
                             help="its number or name" + ("" if needs else "; the one you worked on last if not given"))
         if name in ("check", "watch"):
             action.add_argument("--seed", type=int, help="the same problems again; drawn if not given")
+        if name == "hint":
+            action.add_argument("--all", action="store_true", help="those that you were given, again")
         if name in ("diff", "solution"):
             action.add_argument("--anyway", action="store_true", help="before it is passed, too")
     action = commands.add_parser("open", help="opens a sealed exercise of a hand-out, with the teacher's word")
@@ -213,7 +242,7 @@ def run(arguments):
                 exercise = exercises.find(known, arguments.exercise)
             elif not (exercise := space.current(known)):
                 raise exercises.ExerciseError(f"which exercise? Nothing is started yet: ./ladder learn start {first_open(known, space).id}")
-            options = {key: value for key, value in vars(arguments).items() if key in ("seed", "anyway", "word")}
+            options = {key: value for key, value in vars(arguments).items() if key in ("all", "seed", "anyway", "word")}
             lines, code = ACTIONS[action](known, space, exercise, **options)
     print("\n".join(lines))
     return code

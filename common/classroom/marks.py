@@ -58,6 +58,24 @@ def pieces(text):
     return [*found, Piece(None, "", "", outside, [])]
 
 
+def without(text, hidden):
+    """The source without the named solutions, and without their marks: what stands in their place is ordinary text."""
+    lines, instead, inside = [], [], False
+    for line in text.splitlines():
+        begin, end, stands_in = BEGIN.match(line), END.match(line), INSTEAD.match(line)
+        if begin and begin[2] in hidden:
+            inside, instead, margin = True, [], begin[1]
+            lines.append(f"{margin}// Left out here, and not needed: {begin[3]}")
+        elif end and inside:
+            lines += [(margin + other).rstrip() for other in instead]
+            inside = False
+        elif not inside:
+            lines.append(line)
+        elif stands_in:
+            instead.append(stands_in[1])
+    return "".join(line + "\n" for line in lines)
+
+
 def names(text):
     """The solutions in a file, in order."""
     return list(dict.fromkeys(piece.name for piece in pieces(text) if piece.name))

@@ -153,7 +153,7 @@ def start_path(exercise):
 def description(exercise):
     """What the hand-out says of an exercise before it is begun: exercises.toml without what points to the solution."""
     table = {field.name: getattr(exercise, field.name) for field in dataclasses.fields(exercise)}
-    for key in ("phase", "solution", "mutant", "also", "budgets", "task", "hints", "start", "sealed"):
+    for key in ("phase", "solution", "mutant", "also", "hides", "budgets", "task", "hints", "afterwards", "start", "sealed"):
         del table[key]
     return table | {"budget": [dataclasses.asdict(budget) for budget in exercise.budgets]}
 
@@ -161,7 +161,8 @@ def description(exercise):
 def inner_part(exercise, hints):
     """And what it says once it is."""
     no_more = ["This hand-out has no more hints: ask your teacher."] * (exercises.HINTS - hints)
-    return {"task": exercise.task, "hints": exercise.hints[:hints] + no_more, "start": start_path(exercise)}
+    return {"task": exercise.task, "hints": exercise.hints[:hints] + no_more, "afterwards": exercise.afterwards,
+            "start": start_path(exercise)}
 
 
 def files_for(exercise):

@@ -124,17 +124,45 @@ def _compile(exercise, file, text):
     return program, None
 
 
-def learners_lines(errors, shown):
-    """What the compiler said of the learner's own lines; all of it where nothing was about those."""
-    kept, keep = [], False
+@dataclasses.dataclass
+class _Complaint:
+    """An error of the compiler's."""
+    place: str              # of the file in which it was met
+    line: str
+    words: str
+    shown: list             # the source line, and what points to it
+    reached_from: str = ""  # the learner's line that led there, if it is another file's
+
+
+def _complaints(errors, shown):
+    found, leading, into = [], "", None
     for line in errors.splitlines():
-        if place := re.match(r"(\S+?):(\d+):(\d+): (fatal error|error|note|warning): (.*)", line):
-            keep = place[1] == shown and place[4] != "note"
-            if keep:
-                kept.append(f"line {place[2]}: {place[5]}")
-        elif keep and re.match(r"\s*\d* \|", line):
-            kept.append("  " + line)
-    return kept or errors.splitlines()[:20]
+        if led := re.match(r"(\S+?):(\d+):\d+:\s+(required|recursively required) from", line):
+            if led[1] == shown:
+                leading = led[2]
+            into = None
+        elif place := re.match(r"(\S+?):(\d+):(\d+): (fatal error|error|note|warning): (.*)", line):
+            into = None
+            if place[4] in ("error", "fatal error"):
+                found.append(_Complaint(place[1], place[2], place[5], [], leading))
+                into = found[-1].shown
+            leading = ""
+        elif into is not None and re.match(r"\s*\d* \|", line):
+            into.append("  " + line)
+    return found
+
+
+def learners_lines(errors, shown):
+    """What the compiler said of the learner's own lines, each once, however many kernels were made of them; where nothing was
+    about those, what the learner's lines led to; all of it where that is unknown, too."""
+    complaints = _complaints(errors, shown)
+    if own := [c for c in complaints if c.place == shown]:
+        said = [[f"line {c.line}: {c.words}", *c.shown] for c in own]
+    else:
+        said = [[f"line {c.reached_from} leads to an error at {c.place.removeprefix(f'{exercises.ROOT}/')}:{c.line}: {c.words}"]
+                for c in complaints if c.reached_from]
+    once = {lines[0]: lines for lines in reversed(said)}
+    return [line for first in dict.fromkeys(lines[0] for lines in said) for line in once[first]] or errors.splitlines()[:20]
 
 
 def _examined(trial):
@@ -179,7 +207,8 @@ def _checks(exercise, trials):
             if not budgets.evaluate(budget.expression, names):
                 counted = budgets.sides(budget.expression, names)
                 check.passed, check.trial = False, trial["trial"]
-                check.report = [f"{counted[0]:,} counted, {counted[1]:,} allowed" if counted else "over the budget", budget.expression]
+                check.report = [f"{counted[0]:,} {budgets.unit(budget.expression)} counted, {counted[1]:,} allowed" if counted
+                                else "over the budget", budget.expression]
                 break
     return list(properties.values())
 

@@ -19,6 +19,9 @@ struct Tiles {
     //= static constexpr int B_r = 64;                ///< queries
     //= static constexpr int B_c = D <= 32 ? 64 : 32;  ///< keys
     // END SOLUTION tiles
+    static_assert(B_r > 0 && B_r % 16 == 0,
+                  "B_r must be a multiple of 16: each of four warps owns B_r / 4 rows, four at a time");
+    static_assert(B_c > 0 && B_c % 8 == 0, "B_c must be a multiple of 8: eight lanes share the columns of a row");
 };
 
 /// Of a block: the tiles of the plan above.

@@ -90,6 +90,7 @@ class Attempts(unittest.TestCase):
     def test_a_page_table_read_for_each_key(self):
         verdict = self.judged("paged", ("take_key(b, key);", "take_key(t.page_table(b, key / 16), key % 16);"), begin="start")
         self.assert_only_fails(verdict, "the table asked once for each page")
+        self.assert_says(verdict, " bytes counted, ")
 
     def test_keys_taken_by_every_warp(self):
         verdict = self.judged("paged", ("for (int n = warp; n * page_rows < keys; n += kPagedWarps)",
@@ -97,6 +98,92 @@ class Attempts(unittest.TestCase):
         self.assert_says(verdict, "LSE", "O is right")
         costs = [check for check in verdict.checks if check.title == "every key read once"]
         self.assertEqual([(check.ran, check.report) for check in costs], [(False, ["counted once the results are right"])])
+
+    def test_sixteen_warps(self):
+        for mistake, *changes in (
+                ("nothing_merged", ("    mine = merge_across_warp(mine);\n    if constexpr (Warps == 1) return mine;", "    if (Warps > 1) return mine;")),
+                ("each_warp_for_itself", ("if constexpr (Warps == 1) return mine;", "if (Warps > 0) return mine;")),
+                ("only_the_first_warp_merges_all", ("    return merge_across_warp(of_warp);",
+                                                    "    return warp == 0 ? merge_across_warp(of_warp) : mine;")),
+                ("first_lanes_left_unmerged", ("    mine = merge_across_warp(mine);\n    if constexpr", "    if constexpr")),
+                ("states_not_merged_a_second_time", ("    return merge_across_warp(of_warp);", "    return of_warp;")),
+                ("own_state_read_by_every_lane", ("of_warp = states(0, lane);", "of_warp = states(0, warp);")),
+                ("states_read_by_all_lanes", ("if (lane < Warps) of_warp = states(0, lane);", "of_warp = states(0, lane % Warps);")),
+                ("own_state_in_the_surplus_lanes", ("    SoftmaxState of_warp;", "    SoftmaxState of_warp = mine;")),
+                ("last_warp_left_out", ("if (lane < Warps)", "if (lane < Warps - 1)"))):
+            with self.subTest(mistake):
+                self.assert_says(self.judged("sixteen_warps", *changes), mistake="phase0_softmax/" + mistake)
+
+    def test_a_state_that_all_lanes_write(self):
+        self.assert_says(self.judged("sixteen_warps", ("if (lane == 0) states", "states")),
+                         "both write at the same line: two threads own one element")
+
+    def test_attention_in_one_pass(self):
+        for mistake, *changes in (
+                ("attention_factor_upside_down", ("rescale = __expf(m_part - m_safe)", "rescale = __expf(m_safe - m_part)")),
+                ("attention_infinity_minus_infinity", ("m_safe = safe_maximum(m_new);\n            const float rescale",
+                                                       "m_safe = m_new;\n            const float rescale")),
+                ("attention_new_term_of_l_rescaled_too", ("rescale * l_part + p", "rescale * (l_part + p)")),
+                ("attention_new_key_rescaled_too", ("p = __expf(s - m_safe);", "p = rescale * __expf(s - m_safe);")),
+                ("attention_weight_under_the_old_maximum", ("p = __expf(s - m_safe);", "p = __expf(s - safe_maximum(m_part));")),
+                ("attention_values_not_weighted", ("o_part[c] + p * v[c]", "o_part[c] + v[c]")),
+                ("attention_l_not_collected", ("l_part = rescale * l_part + p;", ";")),
+                ("attention_o_not_collected", ("o_part[c] = rescale * o_part[c] + p * v[c];", ";")),
+                ("attention_maximum_not_kept", ("            m_part = m_new;\n", "")),
+                ("attention_O_not_rescaled", ("rescale * o_part[c] + p", "o_part[c] + p"))):
+            with self.subTest(mistake):
+                verdict = self.judged("attention_in_one_pass", *changes)
+                self.assert_says(verdict, mistake="phase0_softmax/" + mistake)
+                self.assertNotIn("tile", "\n".join(check.title + check.trial + "".join(check.report) for check in verdict.checks))
+
+    def test_the_online_update(self):
+        for mistake, *changes in (
+                ("infinity_minus_infinity", ("m_safe = safe_maximum(m_new);", "m_safe = m_new;")),
+                ("l_not_collected", ("l_i[i] = rescale * l_i[i] + row_sum(l_tile);", ";")),
+                ("old_sum_of_every_lane", ("rescale * l_i[i] + row_sum(l_tile);", "row_sum(rescale * l_i[i] + l_tile);")),
+                ("maximum_of_this_lane_only", ("row_max(m_tile)", "m_tile")),
+                ("sum_of_this_lane_only", ("row_sum(l_tile)", "l_tile")),
+                ("exercises/reductions_forgotten", ("row_max(m_tile)", "m_tile"), ("row_sum(l_tile)", "l_tile")),
+                ("rescale_upside_down", ("rescale = __expf(m_i[i] - m_safe)", "rescale = __expf(m_safe - m_i[i])"))):
+            with self.subTest(mistake):
+                self.assert_says(self.judged("online_update", *changes), mistake="phase3_fa2/" + mistake)
+
+    def test_the_loop(self):
+        for mistake, *changes in (
+                ("O_not_collected", ("accumulate(O_i, owner, P_ij, V_j);", ";")),
+                ("first_tile_only", ("first_key += B_c)", "first_key += key_length)")),
+                ("tiles_counted_for_keys", ("K_j, K, first_key,", "K_j, K, first_key / B_c,"), ("V_j, V, first_key,", "V_j, V, first_key / B_c,")),
+                ("first_tile_fetched_always", ("K_j, K, first_key,", "K_j, K, 0,"), ("V_j, V, first_key,", "V_j, V, 0,")),
+                ("V_from_K", ("V_j, V, first_key,", "V_j, K, first_key,"))):
+            with self.subTest(mistake):
+                self.assert_says(self.judged("loop_interchange", *changes), mistake="phase3_fa2/" + mistake)
+
+    def test_the_soft_cap(self):
+        scaled = "S_ij[i][j] * t.scale"
+        right = f"exists ? softcap * tanhf({scaled} / softcap) : -INFINITY"
+        for mistake, written in (("exercises/no_cap", f"exists ? {scaled} : -INFINITY"),
+                                 ("exercises/cap_after_the_mask", f"softcap * tanhf((exists ? {scaled} : -INFINITY) / softcap)"),
+                                 ("exercises/cap_without_its_factor", f"exists ? tanhf({scaled} / softcap) : -INFINITY"),
+                                 ("exercises/cap_without_its_division", f"exists ? softcap * tanhf({scaled}) : -INFINITY"),
+                                 ("exercises/cap_without_factor_and_division", f"exists ? tanhf({scaled}) : -INFINITY"),
+                                 ("exercises/cap_before_the_scale", "exists ? t.scale * softcap * tanhf(S_ij[i][j] / softcap) : -INFINITY"),
+                                 ("no_scale", "exists ? softcap * tanhf(S_ij[i][j] / softcap) : -INFINITY")):
+            with self.subTest(mistake):
+                self.assert_says(self.judged("softcap", (right, written)), mistake="phase3_fa2/" + mistake)
+
+    def test_a_lane_that_has_left(self):
+        verdict = self.judged("sixteen_warps", ("    SoftmaxState of_warp;", "    if (lane >= Warps) return mine;\n    SoftmaxState of_warp;"))
+        self.assert_says(verdict, "which the mask 0xffffffff names, but which has returned from the kernel")
+
+    def test_a_tile_of_an_impossible_size(self):
+        exercise = exercises.find(KNOWN, "half_the_traffic")
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "half_the_traffic.cuh"
+            file.write_text(exercise.solved().replace("int B_r = 128;", "int B_r = 40;"))
+            verdict = workbench.judge(exercise, file, seed=7)
+        self.assertEqual(verdict.stage, "not compiled")
+        self.assertIn("B_r must be a multiple of 16", "\n".join(verdict.report))
+        self.assertEqual(sum("B_r must be" in line for line in verdict.report if line.startswith("line ")), 1, verdict.report)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import exercises  # noqa: E402
 import marks  # noqa: E402
 import policy  # noqa: E402
 import sealed  # noqa: E402
+import student_copy  # noqa: E402
 import workbench  # noqa: E402
 
 MARKED = """before
@@ -44,6 +45,14 @@ class Marks(unittest.TestCase):
     def test_names(self):
         self.assertEqual(marks.names(MARKED), ["a", "b"])
 
+    def test_what_is_hidden_leaves_no_mark(self):
+        without = marks.without(MARKED, ["a"])
+        self.assertEqual(without, "before\n    // Left out here, and not needed: the first part\n    placeholder;\nbetween\n"
+                                  "    // BEGIN SOLUTION b: another\n    secret two\n    // END SOLUTION b\n"
+                                  "    // Left out here, and not needed: its second part\nafter\n")
+        self.assertEqual(marks.names(without), ["b"])
+        self.assertEqual(marks.without(MARKED, []), MARKED)
+
     def test_mistakes_are_named(self):
         for text, said in ((MARKED.replace("    // END SOLUTION b\n", ""), "inside b"),
                            ("// BEGIN SOLUTION a\n", "not a mark"), ("// BEGIN SOLUTION a: x\n", "does not end"),
@@ -59,6 +68,13 @@ class Budgets(unittest.TestCase):
         self.assertTrue(budgets.evaluate('read["K"] + read["V"] <= 128 and ceil_div(Sk, 64) == 2', self.NAMES))
         self.assertFalse(budgets.evaluate("total_read < 2 * 64", self.NAMES))
         self.assertEqual(budgets.sides("total_read <= 2 * Sk", self.NAMES), (128, 200))
+
+    def test_units(self):
+        for expression, unit in (('read["K"] + read["V"] <= 1', "bytes"), ("barriers <= 2 * blocks", "barriers"), ("shared_bytes <= N", "bytes"),
+                                 ('sectors_read["K"] <= 1', "sectors of 32 bytes"), ("wavefronts <= 2", "wavefronts")):
+            self.assertEqual(budgets.unit(expression), unit)
+        with self.assertRaisesRegex(budgets.BudgetError, "counts none of"):
+            budgets.unit("Sk <= 2")
 
     def test_nothing_else_is_understood(self):
         for expression in ("__import__('os')", "read.clear()", "(lambda: 1)()", "unknown", "1 +", "[1][0]"):
@@ -86,6 +102,38 @@ class Policy(unittest.TestCase):
 
     def test_a_complaint_names_the_line(self):
         self.assertRegex(self.complaints(self.START + "#include <fstream>\n")[0], "^line 4: .*fstream")
+
+
+ERRORS = """In file included from entry.cpp:1:
+work/fa2.cuh: In instantiation of 'void kernel() [with T = float]':
+work/fa2.cuh:9:1:   required from 'void launch()'
+work/fa2.cuh:7:5: error: 'x' was not declared in this scope
+    7 |     x = 1;
+      |     ^
+work/fa2.cuh: In instantiation of 'void kernel() [with T = half]':
+work/fa2.cuh:7:5: error: 'x' was not declared in this scope
+    7 |     x = 1;
+      |     ^
+"""
+ERRORS_ELSEWHERE = f"""{ROOT}/common/attention/row_tile.cuh: In instantiation of 'struct RowOwner<40, 128>':
+work/fa2.cuh:8:20:   required from 'void kernel() [with T = float]'
+{ROOT}/common/attention/row_tile.cuh:30:24: error: static assertion failed: B_r must fill every warp's lanes
+   30 |     static_assert(rows >= 1, "B_r must fill every warp's lanes");
+      |                   ~~~~~^~~~
+"""
+
+
+class CompilerErrors(unittest.TestCase):
+    def test_each_is_said_once(self):
+        self.assertEqual(workbench.learners_lines(ERRORS, "work/fa2.cuh"),
+                         ["line 7: 'x' was not declared in this scope", "      7 |     x = 1;", "        |     ^"])
+
+    def test_an_error_elsewhere_names_the_line_that_leads_there(self):
+        self.assertEqual(workbench.learners_lines(ERRORS_ELSEWHERE, "work/fa2.cuh"),
+                         ["line 8 leads to an error at common/attention/row_tile.cuh:30: static assertion failed: B_r must fill every warp's lanes"])
+
+    def test_what_is_not_understood_is_shown_as_it_is(self):
+        self.assertEqual(workbench.learners_lines("cc1plus: out of memory\n", "work/fa2.cuh"), ["cc1plus: out of memory"])
 
 
 class Sealed(unittest.TestCase):
@@ -133,6 +181,19 @@ class Exercises(unittest.TestCase):
         for e in self.KNOWN:
             for budget in e.budgets:
                 budgets.evaluate(budget.expression, {**budgets.counters_of([]), **names})
+                self.assertTrue(budgets.unit(budget.expression))
+
+    def test_a_file_does_not_show_what_a_later_exercise_asks_for(self):
+        found = {(e.name, other.name) for e in self.KNOWN for other in student_copy.to_be_written(self.KNOWN)
+                 if other.phase == e.phase and other.number > e.number
+                 and student_copy.show([e.starting_point()], student_copy.secrets(other))}
+        self.assertEqual(found, {("stages", "second_alignment")})  # one line, which 4.1 needs; 4.3 says so
+
+    def test_mistakes_of_exercises_are_recognised(self):
+        known = set(workbench.lookalikes())
+        for phase in sorted({e.phase for e in self.KNOWN}):
+            for mistake in exercises.exercise_mistakes(phase):
+                self.assertIn(f"{phase}/exercises/{mistake['name']}", known)
 
     def test_what_the_judge_recognises_is_in_the_catalogue(self):
         for name in workbench.lookalikes():

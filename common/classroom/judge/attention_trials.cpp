@@ -2,12 +2,14 @@
 //
 // The suite: {"problem": "attention", "tiles": [B_r, B_c], "window": true, "softcap": true, "slopes": true,
 //             "mask": "none" | "causal_bottom_right" | "causal_top_left" | "both", "garbage": true, "device": PROFILE,
-//             "numbers": {name: value}, "longest": N, "keys_at_once": N, "scores_kept": true, "properties": […]}
+//             "numbers": {name: value}, "longest": N, "one_tile": true, "one_key_at_a_time": true, "scores_kept": true,
+//             "properties": […]}
 //
-// garbage       keys that no query sees hold NaN, and so do their values
-// longest       one problem more, with as many keys: what the device just holds
-// keys_at_once  after how many keys the running maximum moves, where that is not B_c
-// scores_kept   the kernel keeps scores in the type of Q before it takes their softmax
+// garbage            keys that no query sees hold NaN, and so do their values
+// longest            one problem more, with as many keys: what the device just holds
+// one_tile           never more than B_c keys
+// one_key_at_a_time  the kernel has no tiles; the two sizes only say how large the problems are
+// scores_kept        the kernel keeps scores in the type of Q before it takes their softmax
 //
 // Among the sizes, `tile_keys` is how many keys have to be read for a head: for each tile of B_r queries, those in the
 // tiles of B_c keys of which any of its queries sees any.
@@ -38,9 +40,12 @@ Mask mask_named(const std::string& name) {
                                 "\"; none, causal_bottom_right, causal_top_left and both are known");
 }
 
-std::string words_for(const AttentionCase& problem, const Form& form) {
-    std::string text = fmt::format("B {}, heads {}/{}, Sq {}, Sk {}, D {}", problem.batch, problem.query_heads,
-                                   problem.kv_heads, problem.query_length, problem.key_length, problem.head_dim);
+std::string words_for(const AttentionCase& problem, const Form& form, bool tiled) {
+    std::string text = fmt::format("B {}, heads {}/{}, ", problem.batch, problem.query_heads, problem.kv_heads);
+    text += tiled
+                ? fmt::format("Sq {}, Sk {}, D {}", problem.query_length, problem.key_length, problem.head_dim)
+                : fmt::format("{} {} of {} {}, D {}", problem.query_length, problem.query_length == 1 ? "row" : "rows",
+                              problem.key_length, problem.key_length == 1 ? "score" : "scores", problem.head_dim);
     if (problem.dtype == torch::kFloat16) text += ", float16";
     if (problem.family != Family::normal) text += fmt::format(", {}", reference::name_of(problem.family));
     if (form.mask != Mask::none)
@@ -68,7 +73,7 @@ class Maker {
 
     std::vector<Trial> all() {
         one_tile();
-        several_tiles();
+        if (!only_one_tile_) several_tiles();
         ragged();
         heads();
         extremes();
@@ -123,7 +128,8 @@ class Maker {
                  .key_length = 2 * B_c + draw_(1, 5),
                  .head_dim = 32,
                  .family = family});
-        if (suite_.value("mask", "none") != "none") return;  // a row that sees such keys only would be 0 / 0
+        if (only_one_tile_ || suite_.value("mask", "none") != "none")
+            return;  // a row that sees such keys only would be 0 / 0
         begins_with_minus_infinity_ = true;
         add("extremes", {.query_length = draw_(4, 12), .key_length = 2 * B_c + draw_(1, 5), .head_dim = 32});
         begins_with_minus_infinity_ = false;
@@ -154,6 +160,7 @@ class Maker {
 
     void add(const std::string& property, AttentionCase problem) {
         if (!wanted(property)) return;
+        if (only_one_tile_) problem.key_length = std::min(problem.key_length, B_c);
         const std::string mask = suite_.value("mask", "none");
         if (mask != "both") return add(property, problem, mask_named(mask));
         add(property, problem, Mask::causal_bottom_right);
@@ -171,14 +178,17 @@ class Maker {
         question.q = inputs.q;
         question.k = inputs.k;
         question.v = inputs.v;
-        question.rows_per_tile = B_r;
-        question.keys_per_tile = suite_.value("keys_at_once", B_c);
+        question.rows_per_tile = tiled_ ? B_r : 0;
+        question.keys_per_tile = tiled_ ? B_c : 1;
         question.scores_kept = suite_.value("scores_kept", false);
         Form& form = question.form;
         form.scale = double(float(1.0 / std::sqrt(double(problem.head_dim))));
         form.mask = mask;
 
-        Trial trial{.property = property};
+        Trial trial{.property = tiled_                        ? property
+                                : property == "one_tile"      ? "few_scores"
+                                : property == "several_tiles" ? "many_scores"
+                                                              : property};
         trial.problem = empty_problem(suite_.value("device", "rtx4090"));
         trial.sizes = {{"B", problem.batch},
                        {"Hq", problem.query_heads},
@@ -219,8 +229,10 @@ class Maker {
         add_output(trial.problem, "O", inputs.q.sizes(), problem.dtype);
         add_output(trial.problem, "LSE", inputs.q.sizes().slice(0, 3), torch::kFloat32);
 
-        trial.name = words_for(problem, form) + (garbage ? ", NaN in keys that no query sees" : "");
-        if (begins_with_minus_infinity_) trial.name += ", every score of the first tile is -inf";
+        trial.name = words_for(problem, form, tiled_) + (garbage ? ", NaN in keys that no query sees" : "");
+        if (begins_with_minus_infinity_)
+            trial.name += tiled_ ? ", every score of the first tile is -inf"
+                                 : fmt::format(", the first {} scores of each row are -inf", B_c);
         trial.examine = [question, garbage, asked = trial.problem](const Message& reply) {
             const Attended result{output_of(asked, reply, 0), output_of(asked, reply, 1)};
             std::optional<Finding> finding = examine_attention(question, result);
@@ -235,6 +247,7 @@ class Maker {
     const json& suite_;
     Draw draw_;
     const int64_t B_r, B_c;
+    const bool tiled_ = !suite_.value("one_key_at_a_time", false), only_one_tile_ = suite_.value("one_tile", false);
     std::optional<int64_t> window_;
     bool begins_with_minus_infinity_ = false;  // every score of the first B_c keys
     std::vector<Trial> trials_;

@@ -11,8 +11,8 @@
 
 namespace ladder::classroom {
 
-/// The mistakes that lookalike() knows, each named after an entry of the catalogue of wrong kernels (tests/mutants):
-/// "phase3_fa2/l_not_rescaled".
+/// The mistakes that lookalike() knows, each named after an entry of the catalogue of wrong kernels (tests/mutants),
+/// "phase3_fa2/l_not_rescaled", or after a mistake in a phase's exercises.toml, "phase3_fa2/exercises/no_cap".
 std::vector<std::string_view> lookalikes();
 
 /// The known mistake that gives this very result, if there is one: each is computed in float64 from the same inputs,

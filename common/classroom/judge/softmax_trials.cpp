@@ -1,7 +1,10 @@
-// Problems for softmax over rows. The suite: {"problem": "softmax", "device": PROFILE, "longest": N}
+// Problems for softmax over rows. The suite: {"problem": "softmax", "device": PROFILE, "longest": N, "warps": N}
+//
+// warps  how many share a row, in chunks as block_softmax_kernel has them; one warp a row if not given
 
 #include <fmt/format.h>
 
+#include "common/classroom/judge/block_softmax_lookalikes.h"
 #include "common/classroom/judge/softmax_lookalikes.h"
 #include "common/classroom/judge/spread.h"
 #include "common/classroom/judge/tensors.h"
@@ -16,14 +19,15 @@ namespace {
 using nlohmann::json;
 using reference::Family;
 
-std::optional<Finding> examine(const torch::Tensor& x, const torch::Tensor& y) {
+std::optional<Finding> examine(const torch::Tensor& x, const torch::Tensor& y, int64_t warps) {
     const torch::Tensor expected = reference::softmax_oracle(x);
     const torch::Tensor fair = at::softmax(x.to(torch::kFloat32), -1).to(x.scalar_type());
     const reference::Comparison comparison = reference::compare(y, expected, fair, {}, "y");
     if (comparison.passed) return {};
     const Spread spread = spread_of("y", y, expected, wrong_elements(y, expected, comparison.bound), 0);
     Finding finding{.summary = comparison.report, .first = spread.first, .pattern = spread.pattern};
-    if (const auto known = softmax_lookalike(x, y)) finding.lookalike = std::string(*known);
+    const auto known = warps > 1 ? block_softmax_lookalike(x, y, warps) : softmax_lookalike(x, y);
+    if (known) finding.lookalike = std::string(*known);
     return finding;
 }
 
@@ -31,7 +35,7 @@ std::optional<Finding> examine(const torch::Tensor& x, const torch::Tensor& y) {
 
 std::vector<Trial> softmax_trials(const json& suite, std::uint64_t seed) {
     Draw draw(seed);
-    const int64_t longest = suite.value("longest", 1000);
+    const int64_t longest = suite.value("longest", 1000), warps = suite.value("warps", 1);
     std::vector<Trial> trials;
     const auto add = [&](const std::string& property, int64_t rows, int64_t columns, Family family = Family::normal,
                          torch::ScalarType dtype = torch::kFloat32) {
@@ -50,8 +54,8 @@ std::vector<Trial> softmax_trials(const json& suite, std::uint64_t seed) {
         trial.problem = empty_problem(suite.value("device", "rtx4090"));
         add_input(trial.problem, "x", x);
         add_output(trial.problem, "y", x.sizes(), dtype);
-        trial.examine = [x, asked = trial.problem](const Message& reply) {
-            return examine(x, output_of(asked, reply, 0));
+        trial.examine = [x, warps, asked = trial.problem](const Message& reply) {
+            return examine(x, output_of(asked, reply, 0), warps);
         };
         trials.push_back(std::move(trial));
     };

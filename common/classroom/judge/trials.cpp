@@ -9,6 +9,8 @@ std::string title_of_property(const std::string& property) {
     static const std::map<std::string, std::string> kTitles{
         {"one_tile", "one tile"},
         {"several_tiles", "several tiles"},
+        {"few_scores", "rows of few scores"},
+        {"many_scores", "rows of many scores"},
         {"ragged", "ragged ends"},
         {"heads", "batch and heads"},
         {"extremes", "extreme scores"},

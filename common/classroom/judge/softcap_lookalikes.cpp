@@ -1,0 +1,79 @@
+#include "common/classroom/judge/softcap_lookalikes.h"
+
+#include <algorithm>
+#include <array>
+
+#include "common/classroom/judge/resemblance.h"
+
+namespace ladder::classroom {
+namespace {
+
+/// Scores of the products q . k, the scale and the cap.
+using Cap = torch::Tensor (*)(const torch::Tensor& products, double scale, double cap);
+
+torch::Tensor right(const torch::Tensor& products, double scale, double cap) {
+    return at::tanh(products * scale / cap) * cap;
+}
+
+struct Mistake {
+    std::string_view name;
+    Cap scores;
+    bool missing_keys_capped = false;  ///< so that they count, up to a whole tile
+};
+
+constexpr std::array kMistakes{
+    Mistake{"phase3_fa2/exercises/cap_after_the_mask", right, true},
+    Mistake{"phase3_fa2/exercises/no_cap",
+            [](const torch::Tensor& products, double scale, double) -> torch::Tensor { return products * scale; }},
+    Mistake{"phase3_fa2/exercises/cap_without_its_factor",
+            [](const torch::Tensor& products, double scale, double cap) -> torch::Tensor {
+                return at::tanh(products * scale / cap);
+            }},
+    Mistake{"phase3_fa2/exercises/cap_without_its_division",
+            [](const torch::Tensor& products, double scale, double cap) -> torch::Tensor {
+                return at::tanh(products * scale) * cap;
+            }},
+    Mistake{"phase3_fa2/exercises/cap_without_factor_and_division",
+            [](const torch::Tensor& products, double scale, double) -> torch::Tensor {
+                return at::tanh(products * scale);
+            }},
+    Mistake{"phase3_fa2/exercises/cap_before_the_scale",
+            [](const torch::Tensor& products, double scale, double cap) -> torch::Tensor {
+                return at::tanh(products / cap) * cap * scale;
+            }},
+    Mistake{"phase3_fa2/exercises/cap_cuts_off",
+            [](const torch::Tensor& products, double scale, double cap) -> torch::Tensor {
+                return at::clamp(products * scale, -cap, cap);
+            }},
+};
+
+Attended computed_by(const Mistake& mistake, const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                     const Form& form, int64_t keys_per_tile) {
+    torch::Tensor scores = mistake.scores(scores_of(q, k, {}, torch::kFloat64), form.scale, *form.softcap);
+    torch::Tensor values = v.repeat_interleave(q.size(1) / v.size(1), 1).to(torch::kFloat64);
+    if (mistake.missing_keys_capped) {
+        const int64_t missing = (keys_per_tile - k.size(2) % keys_per_tile) % keys_per_tile;
+        scores = at::constant_pad_nd(scores, {0, missing}, -*form.softcap);
+        values = at::constant_pad_nd(values, {0, 0, 0, missing}, 0);
+    }
+    return {at::matmul(at::softmax(scores, -1), values), at::logsumexp(scores, -1)};
+}
+
+}  // namespace
+
+std::vector<std::string_view> softcap_lookalikes() {
+    std::vector<std::string_view> names;
+    for (const Mistake& mistake : kMistakes) names.push_back(mistake.name);
+    return names;
+}
+
+std::optional<std::string_view> softcap_lookalike(const Attended& result, const torch::Tensor& q,
+                                                  const torch::Tensor& k, const torch::Tensor& v, const Form& form,
+                                                  int64_t keys_per_tile) {
+    const double magnitude = std::max(1.0, v.abs().max().item<double>());
+    for (const Mistake& mistake : kMistakes)
+        if (resembles(result, computed_by(mistake, q, k, v, form, keys_per_tile), magnitude)) return mistake.name;
+    return {};
+}
+
+}  // namespace ladder::classroom
