@@ -229,6 +229,8 @@ torch::Tensor shuffled_where_all_see(const torch::Tensor& visible) {
                 look_at_one("v", &AttentionInputs::v, row, poison);
             }
         }
+        look("k holds -inf in all rows but the last",
+             [&](AttentionInputs& inputs) { inputs.k[0][1].slice(0, 0, keys - 1).fill_(-kInfinity); });
         look(text("k holds 100 in row 0 and inf in row ", keys - 1), [&](AttentionInputs& inputs) {
             inputs.k[0][1][0].fill_(100);
             inputs.k[0][1][keys - 1][7].fill_(kInfinity);

@@ -53,7 +53,7 @@ struct EntryTraits {
 
 /// One element of q, k or v is inf, -inf or NaN: each row is what the reference makes of it (see attention_oracle). In
 /// k and v this is tried near the first and in the last key; and, in the last, after a score so large that all other
-/// weights vanish.
+/// weights vanish. Also, all keys of a head but the last are -inf, so that a row meets its first finite score late.
 ::testing::AssertionResult agrees_on_non_finite_input(const AttentionEntry& entry, const EntryTraits& traits = {});
 
 /// A row whose scores are all -inf is NaN, as softmax has no answer there, with log-sum-exp -inf. The rows around it

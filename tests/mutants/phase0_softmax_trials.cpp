@@ -54,7 +54,9 @@ std::vector<Trial> trials(torch::ScalarType dtype) {
     add({"resident, little room,", resident_softmax_in_little_room}, 20000);
     for (Trial& attention : attention_trials(online_attention, dtype, "attention "))
         trials.push_back(std::move(attention));
-    if (dtype != torch::kFloat32)  // one part's sum, which 16 bits cannot hold
+    if (dtype == torch::kFloat32)
+        trials.push_back(infinities_trial("attention infinities", online_attention));
+    else  // one part's sum, which 16 bits cannot hold
         trials.push_back(attention_trial(online_attention, {.name = "attention one_part",
                                                             .query_length = 8,
                                                             .key_length = 64,

@@ -60,6 +60,10 @@ Outcome outcome_of(Check&& check) {
 
 }  // namespace
 
+Trial infinities_trial(std::string name, reference::AttentionEntry entry) {
+    return trial(std::move(name), [=] { return infinities_stay_right(entry); });
+}
+
 Trial attention_trial(reference::AttentionEntry entry, reference::AttentionCase problem,
                       std::optional<torch::Tensor> kv_lengths) {
     const std::string name = problem.name;
@@ -156,7 +160,7 @@ std::vector<Trial> wide_attention_trials(const reference::AttentionEntry& entry,
         {.name = "tiled_two_query_tiles", .query_length = 131, .key_length = 129, .head_dim = 32},
     };
     for (const reference::AttentionCase& problem : cases) trials.push_back(attention_trial(wide, problem));
-    trials.push_back(trial("tiled_infinities", [=] { return infinities_stay_right(wide); }));
+    trials.push_back(infinities_trial("tiled_infinities", wide));
     return trials;
 }
 
