@@ -15,7 +15,7 @@ import policy
 BUILD = pathlib.Path(os.environ.get("LADDER_BUILD_DIR") or exercises.ROOT / "build")
 COMPILE_SECONDS = 60
 TRIAL_SECONDS = 5
-OPTIONS = ["-std=c++20", "-O1", "-w", "-fdiagnostics-color=never", "-fmax-errors=5"]
+OPTIONS = ["-std=c++20", "-O1", "-g1", "-w", "-fdiagnostics-color=never", "-fmax-errors=5"]
 
 
 class WorkbenchError(Exception):
@@ -165,6 +165,24 @@ def learners_lines(errors, shown):
     return [line for first in dict.fromkeys(lines[0] for lines in said) for line in once[first]] or errors.splitlines()[:20]
 
 
+def calling_lines(program, fault, file):
+    """The lines of the learner's file that led to the line which the machine names, innermost first. Helpers such as row_max are
+    called from several places, and the machine names the helper's line."""
+    addresses = [hex(int(call) - 1) for call in fault.get("calls", [])]  # of the calls: those are where they return to
+    listed = subprocess.run(["addr2line", "--inlines", "--exe", str(program), *addresses], capture_output=True, text=True,
+                            stdin=subprocess.DEVNULL).stdout.splitlines() if addresses else []
+    places = [place.split(" ")[0].rpartition(":") for place in listed]  # a note in brackets may follow
+    named = [n for n, (path, _, line) in enumerate(places)
+             if re.search(rf"at {re.escape('/'.join(pathlib.Path(path).parts[-2:]))}:{line}$", fault["message"], re.MULTILINE)]
+    return [line for path, _, line in places[named[0] + 1:] if pathlib.Path(path).resolve() == file.resolve()] if named else []
+
+
+def _name_callers(trials, program, file):
+    for trial in trials:
+        if (fault := trial.get("fault")) and (lines := calling_lines(program, fault, file)):
+            fault["message"] += f"\ncalled from line {', and that from line '.join(lines)} of your file"
+
+
 def _examined(trial):
     """(passed, lines of a report, the mistake that it looks like) of one trial."""
     match trial["end"]:
@@ -234,5 +252,6 @@ def judge(exercise, file, seed, text=None, trial_seconds=TRIAL_SECONDS, progress
     if not lines or len(lines) != lines[0]["trials"] + 1:
         raise WorkbenchError(f"the judge said {len(lines)} lines, which is not what it announced")
     trials = lines[1:]
+    _name_callers(trials, program, file)
     printed = next((trial["printed"] for trial in trials if trial.get("printed")), "")
     return Verdict(exercise, file, "judged", [], _checks(exercise, trials), len(trials), printed)

@@ -2,10 +2,12 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/simt/source_site.h"
 
@@ -56,6 +58,9 @@ class MachineError : public std::runtime_error {
         Witness second{};                 ///< the other party, if there is one
         std::string what{};               ///< the finding in a sentence or two
         std::string advice{};             ///< what would mend it; may be empty
+        /// Where the code of the thread that was running stood, innermost first: addresses to return to, for who can
+        /// tell a line from them. A line of a helper alone does not say who called it.
+        std::vector<std::uintptr_t> calls{};
     };
 
     /// With the report as text for what().

@@ -175,6 +175,14 @@ class Attempts(unittest.TestCase):
         verdict = self.judged("sixteen_warps", ("    SoftmaxState of_warp;", "    if (lane >= Warps) return mine;\n    SoftmaxState of_warp;"))
         self.assert_says(verdict, "which the mask 0xffffffff names, but which has returned from the kernel")
 
+    def test_a_fault_inside_a_helper_names_the_line_that_called_it(self):
+        call = "const float m_new = fmaxf(m_i[i], row_max(m_tile));"
+        changed = f"if (owner.lane == 7) return;\n            {call}"
+        text = exercises.find(KNOWN, "online_update").solved().replace(call, changed)
+        line = text[:text.index(call)].count("\n") + 1
+        verdict = self.judged("online_update", (call, changed))
+        self.assert_says(verdict, "attention/warp_reduce.cuh", f"called from line {line} of your file")
+
     def test_a_tile_of_an_impossible_size(self):
         exercise = exercises.find(KNOWN, "half_the_traffic")
         with tempfile.TemporaryDirectory() as folder:

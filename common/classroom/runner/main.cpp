@@ -7,13 +7,16 @@
 //     inputs, outputs  [{name, type, extents}]; the blobs are those of the inputs, in order
 //   descriptor 3     the reply, a Message:
 //     token            as the problem has it
-//     fault            null, or what was wrong: {kind, name, message}
+//     fault            null, or what was wrong: {kind, name, message}; of a machine error also calls, addresses in this
+//                      program to return to, innermost first
 //     launches         [{kernel, grid, block, shared_bytes, read, written, barriers, …}]
 //     answers          {name: value}
 //     blobs            the outputs, in order; none after a fault
 
+#include <execinfo.h>
 #include <sys/resource.h>
 
+#include <array>
 #include <cstdlib>
 #include <exception>
 
@@ -23,6 +26,8 @@
 #include "common/simt/device.h"
 #include "common/simt/launch_log.h"
 #include "common/simt/machine_error.h"
+
+extern "C" const char __executable_start;  // the linker's: where this program was loaded
 
 namespace ladder::classroom {
 namespace {
@@ -112,6 +117,8 @@ Problem problem_from(const Message& message) {
 
 Message solve(const Message& message) {
     Problem problem = problem_from(message);
+    std::array<void*, 1> calls;
+    ::backtrace(calls.data(), int(calls.size()));  // the first time it opens a library
     close_the_doors();
     Message reply;
     reply.words["fault"] = nullptr;
@@ -121,6 +128,8 @@ Message solve(const Message& message) {
         for (const Problem::Tensor& output : problem.outputs()) check_written(output);
     } catch (const simt::MachineError& error) {
         reply.words["fault"] = fault("machine", std::string(simt::name_of(error.report().fault)), error.what());
+        for (const std::uintptr_t call : error.report().calls)
+            reply.words["fault"]["calls"].push_back(call - reinterpret_cast<std::uintptr_t>(&__executable_start));
     } catch (const simt::LaunchError& error) {
         reply.words["fault"] = fault("launch", "refused launch", error.what());
     } catch (const std::exception& error) {

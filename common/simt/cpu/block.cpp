@@ -1,7 +1,9 @@
 #include "common/simt/cpu/block.h"
 
+#include <execinfo.h>
 #include <sys/mman.h>
 
+#include <array>
 #include <bit>
 #include <new>
 #include <string>
@@ -371,6 +373,9 @@ void* Block::arena_bytes(std::size_t offset, std::size_t bytes) {
 
 void Block::fail(MachineError::Report report) {
     if (recorder_) recorder_->fault(report.first.thread);
+    std::array<void*, 32> calls;
+    const int depth = ::backtrace(calls.data(), int(calls.size()));
+    for (int n = 0; n < depth; ++n) report.calls.push_back(reinterpret_cast<std::uintptr_t>(calls[std::size_t(n)]));
     failure_ = std::move(report);
     leave();
 }
