@@ -12,7 +12,7 @@
 // scores_kept        the kernel keeps scores in the type of Q before it takes their softmax
 //
 // Among the sizes, `tile_keys` is how many keys have to be read for a head: for each tile of B_r queries, those in the
-// tiles of B_c keys of which any of its queries sees any.
+// tiles of B_c keys of which any of its queries sees any. `tiles_of_32` is how many tiles these are, of 32 keys each.
 
 #include <fmt/format.h>
 
@@ -55,15 +55,21 @@ std::string words_for(const AttentionCase& problem, const Form& form, bool tiled
     return text;
 }
 
-/// `tile_keys`, see above; `seen` [Sq, Sk].
-int64_t keys_in_needed_tiles(const torch::Tensor& seen, int64_t B_r, int64_t B_c) {
-    int64_t keys = 0;
+struct NeededTiles {
+    int64_t count = 0, keys = 0;
+};
+
+/// See above; `seen` [Sq, Sk].
+NeededTiles needed_tiles(const torch::Tensor& seen, int64_t B_r, int64_t B_c) {
+    NeededTiles needed;
     for (int64_t i = 0; i < seen.size(0); i += B_r)
         for (int64_t j = 0; j < seen.size(1); j += B_c) {
             const int64_t rows = std::min(B_r, seen.size(0) - i), columns = std::min(B_c, seen.size(1) - j);
-            if (seen.narrow(0, i, rows).narrow(1, j, columns).any().item<bool>()) keys += columns;
+            if (!seen.narrow(0, i, rows).narrow(1, j, columns).any().item<bool>()) continue;
+            ++needed.count;
+            needed.keys += columns;
         }
-    return keys;
+    return needed;
 }
 
 class Maker {
@@ -203,7 +209,8 @@ class Maker {
             add_number(trial.problem, "window", double(*form.window));
         }
         const torch::Tensor seen = sight(problem.query_length, problem.key_length, form)[0][0];
-        trial.sizes["tile_keys"] = keys_in_needed_tiles(seen, B_r, B_c);
+        trial.sizes["tile_keys"] = needed_tiles(seen, B_r, B_c).keys;
+        trial.sizes["tiles_of_32"] = needed_tiles(seen, B_r, 32).count;
         torch::Tensor k = inputs.k, v = inputs.v;
         const torch::Tensor unseen = seen.any(0).logical_not().view({1, 1, -1, 1});
         const bool garbage = suite_.value("garbage", false) && unseen.any().item<bool>();
