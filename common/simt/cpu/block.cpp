@@ -122,8 +122,9 @@ void Block::run(const Launch& launch, uint3 index) {
     copies.start_block(threads);
 
     current_thread_ = 0;
+    fiber_ = &fibers_[0];
     threadIdx = fibers_[0].index;
-    warp_interval_ = warps_[0].interval;
+    enter_warp(0);
     sanitized_home_.start_here();
     start_.enter();
     sanitized_home_.leave_for(fibers_[0].sanitized);
@@ -161,16 +162,16 @@ void Block::enter() {
     block.finish_thread();
 }
 
-// What runs at each barrier and warp collective is inlined into those two, see switch_stack(), and written for the
-// usual case: the next lane goes on. What comes up once a warp, or never, is kept out of it.
+// What runs at each barrier and warp collective is written for the usual case: the next lane goes on. What comes up
+// once a warp, or never, is kept out of it. The next thread starts with what the last one stored, so the fewer steps
+// lead from there to its stack pointer, the sooner it can start: hence pointers to the running thread and its warp,
+// read once.
 
-[[gnu::always_inline]] inline void Block::switch_to(int next, bool for_good) {
-    Fiber& from = fibers_[std::exchange(current_thread_, next)];
-    const Fiber& to = fibers_[next];
-    threadIdx = to.index;
-    from.sanitized.leave_for(to.sanitized, for_good);
-    switch_stack(&from.stack, to.stack);
-    from.sanitized.arrive(sanitized_home_);
+[[gnu::always_inline]] inline Block::Fiber* Block::make_current(Fiber& fiber, int thread) {
+    fiber_ = &fiber;
+    current_thread_ = thread;
+    threadIdx = fiber.index;
+    return &fiber;
 }
 
 void Block::leave() {
@@ -181,13 +182,18 @@ void Block::leave() {
     __builtin_unreachable();
 }
 
-[[gnu::always_inline]] inline void Block::wait_for_others() {
-    Warp& w = warp();
-    w.runnable &= ~(1u << lane());
-    if (w.runnable >> lane() >> 1 & 1) [[likely]]
-        switch_to(current_thread_ + 1);
-    else
-        switch_to(next_runnable());
+[[gnu::always_inline]] inline Block::Arrival Block::let_others_run(Warp& w, Fiber& fiber, int thread) {
+    const std::uint32_t bit = 1u << unsigned(thread) % 32, runnable = w.runnable & ~bit;
+    w.runnable = runnable;
+    if (runnable & (bit << 1)) [[likely]]
+        return {&fiber, make_current(*(&fiber + 1), thread + 1)};
+    const int next = next_runnable();
+    return {&fiber, make_current(fibers_[next], next)};
+}
+
+void Block::enter_warp(int w) {
+    warp_ = &warps_[w];
+    warp_interval_ = warp_->interval;
 }
 
 int Block::next_runnable() {
@@ -201,7 +207,7 @@ int Block::next_runnable() {
     for (int i = 1; i < warps; ++i) {
         const int w = (own + i) % warps;
         if (!warps_[w].runnable) continue;
-        warp_interval_ = warps_[w].interval;
+        enter_warp(w);
         return w * 32 + std::countr_zero(warps_[w].runnable);
     }
     report_stuck();
@@ -210,33 +216,34 @@ int Block::next_runnable() {
 void Block::finish_thread() {
     copies.thread_returns(*this);
     end_.enter();
-    Warp& w = warp();
+    Warp& w = *warp_;
     const std::uint32_t bit = 1u << lane();
     w.live &= ~bit;
     w.runnable &= ~bit;
     --alive_;
     if (at_barrier_ > 0) report_diverged_barrier(current_thread_, {}, true);
     for (int p = w.pending_count - 1; p >= 0; --p)
-        if (w.pending[p].arrived == (w.pending[p].mask & w.live)) complete(w, p);
+        if (w.pending[p].arrived == (w.pending[p].call.mask & w.live)) complete(w, p);
     if (alive_ == 0) leave();
-    switch_to(next_runnable(), true);
+    const int next = next_runnable();
+    Fiber& finished = *fiber_;
+    switch_fibers(finished, *make_current(fibers_[next], next), true);
     __builtin_unreachable();
 }
 
-void Block::barrier(SourceSite site) {
+Block::Arrival Block::arrive_at_barrier(SourceSite site) {
+    Fiber& fiber = *fiber_;
+    const int thread = current_thread_;
     if (alive_ < threads_ || (at_barrier_ > 0 && site != barrier_site_)) [[unlikely]]
-        report_diverged_barrier(current_thread_, site, false);
+        report_diverged_barrier(thread, site, false);
     if (at_barrier_ == 0) {
         barrier_site_ = site;
-        first_at_barrier_ = current_thread_;
+        first_at_barrier_ = thread;
     }
-    SanitizedMeeting& order = order_.next();
-    order.enter();
-    if (++at_barrier_ == alive_)
-        release_barrier();
-    else
-        wait_for_others();
-    order.pass();
+    order_.next().enter();
+    if (++at_barrier_ < alive_) return let_others_run(*warp_, fiber, thread);
+    release_barrier();
+    return {&fiber, nullptr};
 }
 
 void Block::release_barrier() {
@@ -253,39 +260,34 @@ void Block::release_barrier() {
     traffic.warp_meets(warp_index());  // the other warps waited, and met when they began to
 }
 
-std::uint64_t Block::collective(Collective kind, std::uint32_t mask, std::uint64_t value, int source_lane,
-                                SourceSite site, WarpInstruction run) {
-    Warp& w = warp();
-    const int me = lane();
+Block::Arrival Block::arrive(Call call, std::uint64_t value, int source_lane, SourceSite site, WarpInstruction run) {
+    Warp& w = *warp_;
+    Fiber& fiber = *fiber_;
+    const int thread = current_thread_, me = int(unsigned(thread) % 32);
     const std::uint32_t bit = 1u << me;
-    if (!(mask & bit)) [[unlikely]]
-        report_foreign_mask(kind, mask, site);
-    const Pending& first = w.pending[0];
-    const int p = w.pending_count == 1 && first.same(kind, mask, site, run) ? 0 : join(w, kind, mask, site, run);
+    if (!(call.mask & bit)) [[unlikely]]
+        report_foreign_mask(call, site);
+    const int p = w.pending_count == 1 && w.pending[0].same(call, site, run) ? 0 : join(w, call, site, run);
+    const std::uint32_t arrived = w.pending[p].arrived |= bit;
     w.value[me] = value;
     w.source[me] = source_lane;
-    w.pending[p].arrived |= bit;
-    SanitizedMeeting& order = w.order.next();
-    if (kind == Collective::syncwarp) order.enter();
-    if (w.pending[p].arrived == (mask & w.live))
-        complete(w, p);
-    else
-        wait_for_others();
-    if (kind == Collective::syncwarp) order.pass();
-    return w.result[me];
+    if (call.kind == Collective::syncwarp) w.order.next().enter();
+    if (arrived != (call.mask & w.live)) return let_others_run(w, fiber, thread);
+    complete(w, p);
+    return {&fiber, nullptr};
 }
 
-int Block::join(Warp& w, Collective kind, std::uint32_t mask, SourceSite site, WarpInstruction run) {
+int Block::join(Warp& w, Call call, SourceSite site, WarpInstruction run) {
     int p = w.pending_count;
     for (int i = 0; i < w.pending_count; ++i) {
         const Pending& other = w.pending[i];
-        if (other.same(kind, mask, site, run))
+        if (other.same(call, site, run))
             p = i;
-        else if ((other.mask >> lane() & 1) && (other.arrived & mask)) [[unlikely]]
-            report_diverged_collective(kind, mask, other, site);
+        else if ((other.call.mask >> lane() & 1) && (other.arrived & call.mask)) [[unlikely]]
+            report_diverged_collective(call, other, site);
     }
     if (p == w.pending_count) {
-        w.pending[p] = {mask, 0, kind, site, lane(), run};
+        w.pending[p] = {call, site, run, 0, lane()};
         ++w.pending_count;
     }
     return p;
@@ -297,8 +299,9 @@ void Block::complete(Warp& w, int pending_index) {
     traffic.warp_collective();
     if (done.arrived == w.live) traffic.warp_meets(int(&w - warps_.data()));
 
+    Fiber* const fiber = &fibers_[(&w - warps_.data()) * 32];  // of lane 0
     std::uint32_t votes = 0;
-    switch (done.kind) {
+    switch (done.call.kind) {
         case Collective::syncwarp:
             w.order.complete();
             // A mask that leaves lanes out orders only some pairs. The shadow keeps one interval per warp, so such a
@@ -312,19 +315,19 @@ void Block::complete(Warp& w, int pending_index) {
         case Collective::shfl_down:
         case Collective::shfl_xor:
             if (done.arrived == ~0u) {
-                for (int to = 0; to < 32; ++to) w.result[to] = w.value[w.source[to]];
+                for (int to = 0; to < 32; ++to) fiber[to].result = w.value[w.source[to]];
                 break;
             }
             for (std::uint32_t lanes = done.arrived; lanes; lanes &= lanes - 1) {
                 const int to = std::countr_zero(lanes), from = w.source[to];
                 if (!(done.arrived >> from & 1)) [[unlikely]] {
                     if (ScopedLeniency::active()) {
-                        w.result[to] = ~std::uint64_t{0};
+                        fiber[to].result = ~std::uint64_t{0};
                         continue;
                     }
                     report_absent_lane(int(&w - warps_.data()), done, to, from);
                 }
-                w.result[to] = w.value[from];
+                fiber[to].result = w.value[from];
             }
             break;
         case Collective::ldmatrix:
@@ -336,11 +339,11 @@ void Block::complete(Warp& w, int pending_index) {
         case Collective::all:
             for (std::uint32_t lanes = done.arrived; lanes; lanes &= lanes - 1)
                 if (w.value[std::countr_zero(lanes)]) votes |= lanes & -lanes;
-            const std::uint64_t answer = done.kind == Collective::ballot ? votes
-                                         : done.kind == Collective::any  ? votes != 0
-                                                                         : votes == done.arrived;
+            const std::uint64_t answer = done.call.kind == Collective::ballot ? votes
+                                         : done.call.kind == Collective::any  ? votes != 0
+                                                                              : votes == done.arrived;
             for (std::uint32_t lanes = done.arrived; lanes; lanes &= lanes - 1)
-                w.result[std::countr_zero(lanes)] = answer;
+                fiber[std::countr_zero(lanes)].result = answer;
             break;
     }
     w.runnable |= done.arrived & w.live;
@@ -351,8 +354,8 @@ void Block::run_warp_instruction(Warp& w, const Pending& done) {
     if (done.arrived != 0xffffffffu) [[unlikely]]
         fail({.fault = Fault::invalid_collective,
               .first = {warp * 32 + done.first_lane, done.site},
-              .what = name_of(done.kind) + " of warp " + std::to_string(warp) + " without lanes " + hex(~done.arrived) +
-                      ": they have returned from the kernel, or the block has no such threads",
+              .what = name_of(done.call.kind) + " of warp " + std::to_string(warp) + " without lanes " +
+                      hex(~done.arrived) + ": they have returned from the kernel, or the block has no such threads",
               .advice = "the instruction works on a whole warp: launch blocks of a multiple of 32 threads, and keep "
                         "lanes without work until it is done"});
     std::array<const void*, 32> argument;
@@ -402,42 +405,42 @@ void Block::report_diverged_barrier(int thread, SourceSite site, bool returned) 
     fail(std::move(report));
 }
 
-void Block::report_diverged_collective(Collective kind, std::uint32_t mask, const Pending& other, SourceSite site) {
+void Block::report_diverged_collective(Call call, const Pending& other, SourceSite site) {
     // The two wait for each other. Masks that merely overlap are fine: lanes that are through with one may still have
     // the other before them.
     fail({.fault = Fault::collective_divergence,
           .first = {current_thread_, site},
           .second = {current_thread_ / 32 * 32 + other.first_lane, other.site},
-          .what = "lane " + std::to_string(lane()) + " calls " + name_of(kind) + " with mask " + hex(mask) +
-                  " while lane " + std::to_string(other.first_lane) + " waits in " + name_of(other.kind) +
-                  " with mask " + hex(other.mask) +
-                  (other.site != site                         ? ", on another line"
-                   : other.kind == kind && other.mask == mask ? ", in another form"
-                                                              : ""),
+          .what = "lane " + std::to_string(lane()) + " calls " + name_of(call.kind) + " with mask " + hex(call.mask) +
+                  " while lane " + std::to_string(other.first_lane) + " waits in " + name_of(other.call.kind) +
+                  " with mask " + hex(other.call.mask) +
+                  (other.site != site   ? ", on another line"
+                   : other.call == call ? ", in another form"
+                                        : ""),
           .advice = "all lanes of a mask must execute the same collective: move it out of the branch"});
 }
 
-void Block::report_foreign_mask(Collective kind, std::uint32_t mask, SourceSite site) {
+void Block::report_foreign_mask(Call call, SourceSite site) {
     fail({.fault = Fault::invalid_collective,
           .first = {current_thread_, site},
-          .what = name_of(kind) + " with mask " + hex(mask) + ", which does not contain the calling lane " +
+          .what = name_of(call.kind) + " with mask " + hex(call.mask) + ", which does not contain the calling lane " +
                   std::to_string(lane()),
           .advice = "a mask names exactly the lanes that execute the call; 0xffffffff is the whole warp"});
 }
 
 void Block::report_absent_lane(int warp, const Pending& done, int to, int from) {
     MachineError::Report report{.fault = Fault::invalid_collective, .first = {warp * 32 + to, done.site}};
-    report.what = name_of(done.kind) + ": lane " + std::to_string(to) + " reads lane " + std::to_string(from);
-    if (!(done.mask >> from & 1)) {
-        report.what += ", which the mask " + hex(done.mask) + " does not name";
+    report.what = name_of(done.call.kind) + ": lane " + std::to_string(to) + " reads lane " + std::to_string(from);
+    if (!(done.call.mask >> from & 1)) {
+        report.what += ", which the mask " + hex(done.call.mask) + " does not name";
         report.advice =
             "a value read from a lane outside the mask is undefined: the mask names the lanes that execute "
             "the call, and each may read from these only";
     } else if (warp * 32 + from >= threads_) {
-        report.what += ", which the mask " + hex(done.mask) + " names, but the block has no such thread";
+        report.what += ", which the mask " + hex(done.call.mask) + " names, but the block has no such thread";
         report.advice = "launch blocks of a multiple of 32 threads, so that every warp has all its lanes";
     } else {
-        report.what += ", which the mask " + hex(done.mask) + " names, but which has returned from the kernel";
+        report.what += ", which the mask " + hex(done.call.mask) + " names, but which has returned from the kernel";
         report.advice =
             "every lane that the mask names must come: let a lane without work stay, and bring a value that "
             "changes nothing";
@@ -475,10 +478,10 @@ void Block::report_stuck() {
     for (std::size_t i = 0; i < warps_.size(); ++i)
         for (int p = 0; p < warps_[i].pending_count; ++p) {
             const Pending& pending = warps_[i].pending[p];
-            const std::uint32_t missing = pending.mask & warps_[i].live & ~pending.arrived;
+            const std::uint32_t missing = pending.call.mask & warps_[i].live & ~pending.arrived;
             report.first = {int(i) * 32 + pending.first_lane, pending.site};
-            report.what +=
-                "; warp " + std::to_string(i) + " waits in " + name_of(pending.kind) + " for lanes " + hex(missing);
+            report.what += "; warp " + std::to_string(i) + " waits in " + name_of(pending.call.kind) + " for lanes " +
+                           hex(missing);
             if (missing) {
                 const int absent = int(i) * 32 + std::countr_zero(missing);
                 report.second = {absent, waits_at(absent)};

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -21,7 +22,7 @@ namespace simt {
 inline namespace cpu {
 
 /// The warp-wide operations that the machine knows.
-enum class Collective : std::uint8_t {
+enum class Collective : std::uint32_t {
     syncwarp,
     shfl,
     shfl_up,
@@ -82,10 +83,17 @@ class Block {
     /// can be used again afterwards.
     void run(const Launch& launch, uint3 index);
 
-    void barrier(SourceSite site);
-    std::uint64_t collective(Collective kind, std::uint32_t mask, std::uint64_t value, int source_lane,
-                             SourceSite site) {
-        return collective(kind, mask, value, source_lane, site, nullptr);
+    // Both are inlined into the kernel down to the switch between stacks. Were the switch in a function that they call,
+    // the thread that goes on would return to where it had called, not to where the one before it just has: at every
+    // switch the processor would mispredict a return, which costs more than the switch.
+    [[gnu::always_inline]] void barrier(SourceSite site) {
+        SanitizedMeeting& order = order_.next();
+        wait(arrive_at_barrier(site));
+        order.pass();
+    }
+    [[gnu::always_inline]] std::uint64_t collective(Collective kind, std::uint32_t mask, std::uint64_t value,
+                                                    int source_lane, SourceSite site) {
+        return meet({kind, mask}, value, source_lane, site, nullptr);
     }
 
     /// What a warp does as a whole. Runs once, when all 32 lanes have arrived; `argument` is what each of them passed.
@@ -93,8 +101,9 @@ class Block {
 
     /// An instruction such as mma.sync, which demands all 32 lanes: a warp that lacks some, since they have returned or
     /// never were, is diagnosed.
-    void warp_instruction(Collective kind, WarpInstruction run, const void* argument, SourceSite site) {
-        collective(kind, 0xffffffffu, reinterpret_cast<std::uintptr_t>(argument), 0, site, run);
+    [[gnu::always_inline]] void warp_instruction(Collective kind, WarpInstruction run, const void* argument,
+                                                 SourceSite site) {
+        meet({kind, 0xffffffffu}, reinterpret_cast<std::uintptr_t>(argument), 0, site, run);
     }
 
     /// Diagnoses an instruction that the imitated device does not have.
@@ -147,15 +156,23 @@ class Block {
     CopyQueue copies;
 
   private:
-    struct Pending {
-        std::uint32_t mask, arrived;
+    /// What lanes call: one word, so that it takes one register.
+    struct Call {
         Collective kind;
+        std::uint32_t mask;
+        friend bool operator==(Call a, Call b) {
+            return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+        }
+    };
+    struct Pending {
+        Call call;
         SourceSite site;
-        int first_lane;
         WarpInstruction run;
+        std::uint32_t arrived;
+        int first_lane;
 
-        bool same(Collective kind_, std::uint32_t mask_, SourceSite site_, WarpInstruction run_) const {
-            return mask == mask_ && kind == kind_ && site == site_ && run == run_;
+        bool same(Call call_, SourceSite site_, WarpInstruction run_) const {
+            return call == call_ && site == site_ && run == run_;
         }
     };
     struct Warp {
@@ -164,41 +181,63 @@ class Block {
         SanitizedBarrier order;  // of __syncwarp()
         int pending_count;
         Pending pending[32];
-        std::uint64_t value[32], result[32];
+        std::uint64_t value[32];
         int source[32];
     };
 
-    /// A thread of the block while it does not run.
+    /// A thread of the block.
     struct Fiber {
-        StackPointer stack;
+        StackPointer stack;  // while it does not run
         uint3 index;
+        std::uint64_t result;  // of its last warp collective
         [[no_unique_address]] SanitizedFiber sanitized;
     };
+    /// What a thread does that has arrived: it waits and lets `to` go on, or, if that is null, goes on itself.
+    struct Arrival {
+        Fiber *from, *to;
+    };
+
+    [[gnu::always_inline]] std::uint64_t meet(Call call, std::uint64_t value, int source_lane, SourceSite site,
+                                              WarpInstruction run) {
+        SanitizedMeeting& order = warp_->order.next();
+        const Arrival arrival = arrive(call, value, source_lane, site, run);
+        wait(arrival);
+        if (call.kind == Collective::syncwarp) order.pass();
+        return arrival.from->result;
+    }
+    [[gnu::always_inline]] void wait(Arrival arrival) {
+        if (arrival.to) [[likely]]
+            switch_fibers(*arrival.from, *arrival.to);
+    }
+    [[gnu::always_inline]] void switch_fibers(Fiber& from, const Fiber& to, bool for_good = false) {
+        from.sanitized.leave_for(to.sanitized, for_good);
+        switch_stack(&from.stack, to.stack);
+        from.sanitized.arrive(sanitized_home_);
+    }
 
     [[noreturn]] static void enter();
-    void switch_to(int next, bool for_good = false);
-    std::uint64_t collective(Collective kind, std::uint32_t mask, std::uint64_t value, int source_lane, SourceSite site,
-                             WarpInstruction run);
+    Arrival arrive_at_barrier(SourceSite site);
+    Arrival arrive(Call call, std::uint64_t value, int source_lane, SourceSite site, WarpInstruction run);
+    Arrival let_others_run(Warp&, Fiber&, int thread);
+    Fiber* make_current(Fiber&, int thread);
+    void enter_warp(int w);
     void run_warp_instruction(Warp&, const Pending&);
-    void wait_for_others();
     [[gnu::noinline]] int next_runnable();
-    [[gnu::noinline]] int join(Warp&, Collective kind, std::uint32_t mask, SourceSite site, WarpInstruction run);
+    [[gnu::noinline]] int join(Warp&, Call call, SourceSite site, WarpInstruction run);
     [[noreturn]] void finish_thread();
     [[noreturn]] void leave();
     void release_barrier();
     void complete(Warp&, int pending_index);
     SourceSite waits_at(int thread) const;
     [[noreturn, gnu::cold, gnu::noinline]] void report_stuck();
-    [[noreturn, gnu::cold, gnu::noinline]] void report_foreign_mask(Collective kind, std::uint32_t mask,
-                                                                    SourceSite site);
-    [[noreturn, gnu::cold, gnu::noinline]] void report_diverged_collective(Collective kind, std::uint32_t mask,
-                                                                           const Pending& other, SourceSite site);
+    [[noreturn, gnu::cold, gnu::noinline]] void report_foreign_mask(Call call, SourceSite site);
+    [[noreturn, gnu::cold, gnu::noinline]] void report_diverged_collective(Call call, const Pending& other,
+                                                                           SourceSite site);
     [[noreturn, gnu::cold, gnu::noinline]] void report_absent_lane(int warp, const Pending& done, int to, int from);
     [[noreturn, gnu::cold, gnu::noinline]] void report_unsupported(int major, int minor, const char* instruction,
                                                                    SourceSite site);
     [[noreturn, gnu::cold, gnu::noinline]] void report_diverged_barrier(int thread, SourceSite site, bool returned);
     int warp_index() const { return int(unsigned(current_thread_) / 32); }
-    Warp& warp() { return warps_[warp_index()]; }
 
     [[gnu::tls_model("initial-exec")]] static inline constinit thread_local Block* current_ = nullptr;
 
@@ -215,7 +254,9 @@ class Block {
     SanitizedMeeting start_, end_;  // of all threads
     SanitizedBarrier order_;        // of __syncthreads()
     int threads_ = 0, alive_ = 0, current_thread_ = 0;
-    std::uint32_t warp_interval_ = 0;  // of the running thread's warp
+    Fiber* fiber_ = nullptr;
+    Warp* warp_ = nullptr;             // of the running thread
+    std::uint32_t warp_interval_ = 0;  // of that warp
     int at_barrier_ = 0, first_at_barrier_ = 0;
     SourceSite barrier_site_;
     std::optional<MachineError::Report> failure_;

@@ -53,49 +53,52 @@ template <class T>
 
 /// All threads of the block wait for each other. What they wrote before, in shared and in global memory, the others see
 /// after.
-inline void __syncthreads(simt::SourceSite site = simt::SourceSite::here()) { simt::Block::current().barrier(site); }
+__forceinline__ void __syncthreads(simt::SourceSite site = simt::SourceSite::here()) {
+    simt::Block::current().barrier(site);
+}
 
 /// The lanes in `mask` wait for each other, with the same effect on memory among them.
-inline void __syncwarp(unsigned mask = 0xffffffffu, simt::SourceSite site = simt::SourceSite::here()) {
+__forceinline__ void __syncwarp(unsigned mask = 0xffffffffu, simt::SourceSite site = simt::SourceSite::here()) {
     simt::Block::current().collective(simt::Collective::syncwarp, mask, 0, 0, site);
 }
 
 /// The value of lane `source` (modulo `width`) of the caller's segment of `width` lanes.
 template <class T>
-T __shfl_sync(unsigned mask, T value, int source, int width = 32, simt::SourceSite site = simt::SourceSite::here()) {
+__forceinline__ T __shfl_sync(unsigned mask, T value, int source, int width = 32,
+                              simt::SourceSite site = simt::SourceSite::here()) {
     return simt::shuffle(simt::Collective::shfl, mask, value, unsigned(source), width, site);
 }
 
 /// The value of the lane `delta` below; lanes that have none in their segment keep their own.
 template <class T>
-T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32,
-                 simt::SourceSite site = simt::SourceSite::here()) {
+__forceinline__ T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32,
+                                 simt::SourceSite site = simt::SourceSite::here()) {
     return simt::shuffle(simt::Collective::shfl_up, mask, value, delta, width, site);
 }
 
 /// The value of the lane `delta` above; lanes that have none in their segment keep their own.
 template <class T>
-T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32,
-                   simt::SourceSite site = simt::SourceSite::here()) {
+__forceinline__ T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32,
+                                   simt::SourceSite site = simt::SourceSite::here()) {
     return simt::shuffle(simt::Collective::shfl_down, mask, value, delta, width, site);
 }
 
 /// The value of lane `lane ^ lane_mask`; lanes for which that lies beyond their segment keep their own. (An earlier
 /// segment may be read.)
 template <class T>
-T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32,
-                  simt::SourceSite site = simt::SourceSite::here()) {
+__forceinline__ T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32,
+                                  simt::SourceSite site = simt::SourceSite::here()) {
     return simt::shuffle(simt::Collective::shfl_xor, mask, value, unsigned(lane_mask), width, site);
 }
 
 /// Votes of the lanes in `mask`: who said yes as bits, whether anyone did, whether all did.
-inline unsigned __ballot_sync(unsigned mask, int predicate, simt::SourceSite site = simt::SourceSite::here()) {
+__forceinline__ unsigned __ballot_sync(unsigned mask, int predicate, simt::SourceSite site = simt::SourceSite::here()) {
     return unsigned(simt::Block::current().collective(simt::Collective::ballot, mask, predicate != 0, 0, site));
 }
-inline int __any_sync(unsigned mask, int predicate, simt::SourceSite site = simt::SourceSite::here()) {
+__forceinline__ int __any_sync(unsigned mask, int predicate, simt::SourceSite site = simt::SourceSite::here()) {
     return int(simt::Block::current().collective(simt::Collective::any, mask, predicate != 0, 0, site));
 }
-inline int __all_sync(unsigned mask, int predicate, simt::SourceSite site = simt::SourceSite::here()) {
+__forceinline__ int __all_sync(unsigned mask, int predicate, simt::SourceSite site = simt::SourceSite::here()) {
     return int(simt::Block::current().collective(simt::Collective::all, mask, predicate != 0, 0, site));
 }
 
