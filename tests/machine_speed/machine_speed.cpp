@@ -6,7 +6,8 @@
 //
 // Plain loops never switch between threads; the machine does, each time that a thread meets the others of its warp or
 // block at a barrier or in a warp collective. How often, and what one such meeting costs, is measured too, and so its
-// share of the unchecked time.
+// share of the unchecked time. A bare switch between two stacks is the least that a meeting can cost where the threads
+// of a block take turns: added to the plain loops, it gives a bound for any such machine.
 
 #include <fmt/format.h>
 
@@ -24,12 +25,14 @@
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/simt/cpu/float16.h"
 #include "common/simt/device.h"
 #include "common/simt/launch_log.h"
 #include "phase5_decoding/decode_arguments.h"
+#include "tests/machine_speed/bare_switches.h"
 #include "tests/machine_speed/plain_loops.h"
 
 namespace ladder {
@@ -168,15 +171,27 @@ std::uint64_t count_meetings(const Race& race) {
     return meetings;
 }
 
-/// What it costs a thread to meet the others, in nanoseconds: the median, in a block of the kernels' usual size.
-double nanoseconds_per_meeting(int rounds) {
+double median(std::vector<double> samples) {
+    std::ranges::sort(samples);
+    return samples[samples.size() / 2];
+}
+
+/// Nanoseconds, medians.
+struct Costs {
+    double meeting;      // of a thread with the others, in a block of the kernels' usual size
+    double bare_switch;  // between the stacks of a warp's lanes
+};
+
+Costs measure_costs(int rounds) {
     constexpr int threads = 128, times = 4000;
     std::array<float, threads> sums;
-    std::vector<double> samples;
-    for (int round = 0; round < rounds; ++round)
-        samples.push_back(milliseconds_of([&] { unchecked::launch_shuffles(sums.data(), threads, times); }));
-    std::ranges::sort(samples);
-    return samples[samples.size() / 2] * 1e6 / (double(threads) * times);
+    std::vector<double> meetings, switches;
+    for (int round = 0; round < rounds; ++round) {
+        meetings.push_back(milliseconds_of([&] { unchecked::launch_shuffles(sums.data(), threads, times); }));
+        switches.push_back(milliseconds_of([&] { run_bare_switches(32, threads / 32 * times); }));
+    }
+    constexpr double nanoseconds_each = 1e6 / (double(threads) * times);
+    return {median(std::move(meetings)) * nanoseconds_each, median(std::move(switches)) * nanoseconds_each};
 }
 
 Outcome measure(const Race& race, int rounds) {
@@ -207,11 +222,16 @@ std::string today() {
 }
 
 /// The share of the unchecked time that goes into meetings.
-double share_of_meetings(const Outcome& o, double nanoseconds) {
-    return double(o.meetings) * nanoseconds * 1e-6 / o.times[kUnchecked].median;
+double share_of_meetings(const Outcome& o, const Costs& costs) {
+    return double(o.meetings) * costs.meeting * 1e-6 / o.times[kUnchecked].median;
 }
 
-nlohmann::ordered_json json_of(const std::vector<Outcome>& outcomes, double meeting, int rounds) {
+/// The time of plain loops that also switch as often as the kernel's threads meet, over that of the plain loops.
+double least_over_plain(const Outcome& o, const Costs& costs) {
+    return 1.0 + double(o.meetings) * costs.bare_switch * 1e-6 / o.times[kPlain].median;
+}
+
+nlohmann::ordered_json json_of(const std::vector<Outcome>& outcomes, const Costs& costs, int rounds) {
     const char* commit = std::getenv("LADDER_COMMIT");
     nlohmann::ordered_json json{
         {"commit", commit ? commit : "unknown"},
@@ -221,7 +241,8 @@ nlohmann::ordered_json json_of(const std::vector<Outcome>& outcomes, double meet
         {"options", MACHINE_SPEED_OPTIONS},
         {"workers", 1},
         {"rounds", rounds},
-        {"nanoseconds_per_meeting", meeting},
+        {"nanoseconds_per_meeting", costs.meeting},
+        {"nanoseconds_per_bare_switch", costs.bare_switch},
         {"unit", "milliseconds"},
         {"targets", {{"checked_over_unchecked", kCheckedTarget}, {"unchecked_over_plain", kUncheckedTarget}}},
         {"results", nlohmann::ordered_json::array()}};
@@ -233,31 +254,34 @@ nlohmann::ordered_json json_of(const std::vector<Outcome>& outcomes, double meet
         result["checked_over_unchecked"] = o.ratio(kChecked, kUnchecked);
         result["unchecked_over_plain"] = o.ratio(kUnchecked, kPlain);
         result["meetings"] = o.meetings;
-        result["share_of_meetings"] = share_of_meetings(o, meeting);
+        result["share_of_meetings"] = share_of_meetings(o, costs);
+        result["least_over_plain"] = least_over_plain(o, costs);
         json["results"].push_back(std::move(result));
     }
     return json;
 }
 
-void print_table(const std::vector<Outcome>& outcomes, double meeting) {
+void print_table(const std::vector<Outcome>& outcomes, const Costs& costs) {
     const auto cell = [](const Time& t) {
         return fmt::format("{:.1f} ({:.1f}-{:.1f})", t.median, t.fastest, t.slowest);
     };
-    constexpr const char* format = "{:<15}{:<30}{:>21}{:>21}{:>21}{:>8}{:>9}{:>10}{:>7}\n";
+    constexpr const char* format = "{:<15}{:<30}{:>21}{:>21}{:>21}{:>8}{:>9}{:>8}{:>10}{:>7}\n";
     fmt::print(fmt::runtime(format), "kernel", "problem", "checked", "unchecked", "plain loops", "checks", "machine",
-               "meetings", "share");
+               "least", "meetings", "share");
     for (const Outcome& o : outcomes)
         fmt::print(fmt::runtime(format), o.kernel, o.problem, cell(o.times[kChecked]), cell(o.times[kUnchecked]),
                    cell(o.times[kPlain]), fmt::format("{:.2f}x", o.ratio(kChecked, kUnchecked)),
-                   fmt::format("{:.2f}x", o.ratio(kUnchecked, kPlain)), o.meetings,
-                   fmt::format("{:.0f} %", 100 * share_of_meetings(o, meeting)));
+                   fmt::format("{:.2f}x", o.ratio(kUnchecked, kPlain)),
+                   fmt::format("{:.2f}x", least_over_plain(o, costs)), o.meetings,
+                   fmt::format("{:.0f} %", 100 * share_of_meetings(o, costs)));
     fmt::print(R"(
 times     milliseconds: median (fastest-slowest)
 checks    checked / unchecked, to be at most {:.1f}x
 machine   unchecked / plain loops, to be at most {:.1f}x
+least     the same for plain loops that switch stacks at each meeting, {:.1f} ns each, and do nothing else besides
 meetings  of a thread with the others of its warp or block, {:.1f} ns each; share: of the unchecked time
 )",
-               kCheckedTarget, kUncheckedTarget, meeting);
+               kCheckedTarget, kUncheckedTarget, costs.bare_switch, costs.meeting);
 }
 
 Outcome attention_race(ElementType type, std::mt19937& random, int rounds) {
@@ -331,12 +355,12 @@ int main(int argc, char** argv) {
     for (const auto race : {attention_race, decode_race, softmax_race})
         for (const ElementType type : {ElementType::f32, ElementType::f16})
             outcomes.push_back(race(type, random, rounds));
-    const double meeting = nanoseconds_per_meeting(rounds);
-    print_table(outcomes, meeting);
+    const Costs costs = measure_costs(rounds);
+    print_table(outcomes, costs);
 
     if (!json_file.empty()) {
         std::ofstream file(json_file);
-        file << json_of(outcomes, meeting, rounds).dump(2) << "\n";
+        file << json_of(outcomes, costs, rounds).dump(2) << "\n";
         if (!file.flush()) {
             fmt::print(stderr, "cannot write {}\n", json_file);
             return EXIT_FAILURE;
