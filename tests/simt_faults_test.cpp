@@ -293,6 +293,36 @@ TEST(Race, VectorAgainstOneOfItsElements) {
     });
 }
 
+// What a thread may do to four elements is then known from the first, but only as long as they have one history.
+TEST(Race, VectorOfElementsThatFourLanesWrote) {
+    expect_fault(kTwoWarps,
+                 [] {
+                     if (threadIdx.x < 4) K_j()(3, int(threadIdx.x)) = 0.0f;  // @lanes' writes
+                     __syncwarp();
+                     float4 x{};
+                     if (threadIdx.x < 8) x = K_j().vec<float4>(3, 0);
+                     if (is_thread(33)) x = K_j().vec<float4>(3, 0);  // @read by the other warp
+                     (void)x;
+                 },
+                 {.fault = Fault::race, .first = {33, "read by the other warp"}, .second = {0, "lanes' writes"}});
+}
+
+TEST(Race, VectorWhoseFirstElementHadMoreReaders) {
+    expect_fault({.block = 32, .shared_bytes = kOneTile},
+                 [] {
+                     if (threadIdx.x < 4) K_j()(3, int(threadIdx.x)) = 0.0f;
+                     __syncthreads();
+                     float first = 0;
+                     if (threadIdx.x < 2) first = K_j()(3, 0);
+                     float4 all{};
+                     if (is_thread(2) || is_thread(4)) all = K_j().vec<float4>(3, 0);  // @vector read
+                     (void)first, (void)all;
+                     keep(Order::shuffle);
+                     if (is_thread(2)) K_j()(3, 1) = 1.0f;  // @write by a reader
+                 },
+                 {.fault = Fault::race, .first = {2, "write by a reader"}, .second = {4, "vector read"}});
+}
+
 TEST(Race, CompoundAssignmentReadsAndWrites) {
     expect_fault({.block = 2, .shared_bytes = kOneTile},
                  [] {

@@ -159,6 +159,8 @@ class SharedMemory {
     [[gnu::noinline]] void read_one_by_one(Cells cells, int thread, std::uint32_t warp_interval, SourceSite site) {
         for (std::size_t i = 0; i < cells.count; ++i)
             read_cell(cells.first + i * cells.step, thread, warp_interval, site);
+        if (is_line(cells) && first_speaks_for_all(cells))
+            lines_[cells.first / kLineCells] = static_cast<std::uint8_t>(cells.step);
     }
     [[gnu::noinline]] void write_vector(Cells cells, int thread, std::uint32_t warp_interval, SourceSite site) {
         for (std::size_t i = 0; i < cells.count; ++i)
@@ -169,7 +171,21 @@ class SharedMemory {
         lines_[cells.first / kLineCells] = static_cast<std::uint8_t>(cells.step);
     }
 
-    /// What is always touched as one vector of 16 bytes has equal cells, and then the first speaks for all.
+    /// Whether may_read() and knows_reader() will give one answer for all these cells, to whoever asks, until one of
+    /// them is written. A thread has just read them without a race, so of those written in one interval it wrote all,
+    /// or they are ordered before it. Then they are so for its whole warp, and who in it wrote which does not matter.
+    bool first_speaks_for_all(Cells cells) const {
+        const Cell& first = cells_[cells.first];
+        for (std::size_t i = 1; i < cells.count; ++i) {
+            const Cell& c = cells_[cells.first + i * cells.step];
+            if (c.write_interval != first.write_interval || c.read_interval != first.read_interval ||
+                c.readers != first.readers || c.reader != first.reader)
+                return false;
+        }
+        return true;
+    }
+
+    /// What is touched as one vector of 16 bytes gets cells of which the first speaks for all.
     bool alike(Cells cells) const { return is_line(cells) && lines_[cells.first / kLineCells] == cells.step; }
 
     /// Whether these are all the cells of 16 bytes: vectors are aligned to their size.
@@ -238,8 +254,8 @@ class SharedMemory {
     std::size_t bytes_ = 0, capacity_ = 0;
     std::vector<Cell> cells_;
     std::vector<Sites> sites_;  // of cells_
-    // For each 16 bytes: the step from cell to cell of elements whose cells are all equal, as one vector leaves them; 0
-    // if nobody knows.
+    // For each 16 bytes: the step from cell to cell of elements whose first cell speaks for all to readers; 0 if nobody
+    // knows.
     std::vector<std::uint8_t> lines_;
     std::vector<Region> regions_;
     std::size_t copies_in_flight_ = 0;
