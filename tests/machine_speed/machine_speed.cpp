@@ -7,7 +7,8 @@
 // Plain loops never switch between threads; the machine does, each time that a thread meets the others of its warp or
 // block at a barrier or in a warp collective. How often, and what one such meeting costs, is measured too, and so its
 // share of the unchecked time. A bare switch between two stacks is the least that a meeting can cost where the threads
-// of a block take turns: added to the plain loops, it gives a bound for any such machine.
+// of a block take turns: added to the plain loops, it gives a bound for any such machine
+// whose arithmetic is no faster than the loops'.
 
 #include <fmt/format.h>
 
