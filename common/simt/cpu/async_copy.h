@@ -4,6 +4,7 @@
 
 #include "common/simt/copy_cache.h"
 #include "common/simt/cpu/views.h"
+#include "common/simt/reuse.h"
 
 // Asynchronous copies, as the CPU machine models them: see CopyQueue. What each function does is documented with the
 // GPU's version, in cuda/async_copy.h.
@@ -31,9 +32,11 @@ void issue_copy(const Ref<V, SharedAccess>& destination, const void* source, int
 }
 
 /// See simt::cuda::copy_async.
-template <CopyCache cache = CopyCache::automatic, class V, class Source>
+template <CopyCache cache = CopyCache::automatic, Reuse reuse = Reuse::unknown, class V, class Source>
 void copy_async(const Ref<V, SharedAccess>& destination, const Ref<Source, GlobalAccess>& source) {
     static_assert(std::is_same_v<V, std::remove_const_t<Source>>, "source and destination are of one type");
+    static_assert(reuse == Reuse::unknown || !AsyncCopyOf<cache, V>::through_l1,
+                  "only copies that pass by L1 say a word to L2");
     source.memory().note_read(source.address(), sizeof(V));
     issue_copy<cache>(destination, source.address(), source.memory().tensor);
 }

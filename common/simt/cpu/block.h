@@ -160,7 +160,7 @@ class Block {
     struct Call {
         Collective kind;
         std::uint32_t mask;
-        friend bool operator==(Call a, Call b) {
+        friend bool operator==(Call a, Call b) {  // at once: neither has padding
             return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
         }
     };

@@ -21,16 +21,40 @@ std::uint64_t next_launch_number() {
 
 // --- A launch -------------------------------------------------------------------------------------------------------
 
-GlobalLaunchShadow::GlobalLaunchShadow(dim3 grid)
-    : grid_(grid), number_(next_launch_number()), regions_(global_regions()) {}
+GlobalLaunchShadow::GlobalLaunchShadow(const char* kernel, dim3 grid,
+                                       std::shared_ptr<const GlobalLaunchShadow> previous)
+    : kernel_(kernel),
+      grid_(grid),
+      number_(next_launch_number()),
+      previous_(std::move(previous)),
+      regions_(global_regions()) {}
 
-GlobalLaunchShadow::~GlobalLaunchShadow() {
+void GlobalLaunchShadow::end() {
+    previous_.reset();
     for (const auto& [key, page] : pages_) {
         if (!page->region->written) continue;
         for (std::size_t i = 0; i < kPageCells; ++i)
             if (page->cells[i].writer.known())
                 page->region->written[page->first_cell + i].store(true, std::memory_order_relaxed);
     }
+}
+
+std::optional<GlobalLaunchShadow::Claim> GlobalLaunchShadow::claim(std::uintptr_t address, bool reads) const {
+    const auto after = std::ranges::upper_bound(regions_, address, {}, [](const auto& r) { return r->begin; });
+    if (after == regions_.begin()) return std::nullopt;
+    const GlobalRegion& region = **std::prev(after);
+    if (address >= region.end) return std::nullopt;
+    const std::size_t number = region.cell_of(address);
+    const auto page = pages_.find(region.address_of(number / kPageCells * kPageCells));
+    if (page == pages_.end()) return std::nullopt;
+    const Cell& cell = page->second->cells[number % kPageCells];
+    const Party party = cell.writer.known() || !reads ? cell.writer : cell.reader;
+    if (!party.known()) return std::nullopt;
+    return Claim{.kernel = kernel_,
+                 .wrote = cell.writer.known(),
+                 .witness = {.thread = int(party.thread),
+                             .site = instructions_[party.instruction].site,
+                             .block = index_of(party.block_after - 1)}};
 }
 
 void GlobalLaunchShadow::hand_in(std::uint64_t block, const std::vector<Touch>& touched) {
@@ -149,6 +173,7 @@ void GlobalShadow::start_block(GlobalLaunchShadow& launch, std::uint64_t block) 
         block_interval_ = 0;
     }
     first_interval_ = ++block_interval_;
+    waited_.reset();
 }
 
 void GlobalShadow::end_block() {
@@ -184,6 +209,25 @@ void GlobalShadow::look_up(int tensor, std::uintptr_t address) {
         begin = before.end;
     }
     known_[tensor] = {begin, end - begin, nullptr};
+}
+
+void GlobalShadow::look_back(bool write, std::uintptr_t address, std::size_t bytes,
+                             const GlobalAccessRecord& access) const {
+    if (ScopedLeniency::active()) return;
+    constexpr std::size_t step = 2;  // bytes: no element is smaller
+    std::optional<GlobalLaunchShadow::Claim> claim;
+    for (std::size_t offset = 0; offset < bytes && !claim; offset += step)
+        if ((claim = launch_->previous()->claim(address + offset, write))) address += offset;
+    if (!claim) return;
+    Block::current().fail(
+        {.fault = Fault::global_race,
+         .first = {access.thread, access.site},
+         .second = claim->witness,
+         .what = "thread " + std::to_string(access.thread) + (write ? " writes " : " reads ") +
+                 global_element_name(access.tensor, address) + ", which " + claim->kernel + ", the kernel before, " +
+                 (claim->wrote ? "writes" : "reads") + "; this launch may have started before that one ended",
+         .advice = "call simt::wait_for_previous_kernel() before the first line that touches what the kernel before "
+                   "writes, or writes what it reads"});
 }
 
 GlobalShadow::Chunk& GlobalShadow::chunk_of(const GlobalRegion& region, std::size_t cell) {

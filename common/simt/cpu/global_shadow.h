@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -35,10 +36,8 @@ struct GlobalAccessRecord {
 /// have come up first had the blocks run one after another: it is the one that is reported.
 class GlobalLaunchShadow {
   public:
-    explicit GlobalLaunchShadow(dim3 grid);
-
-    /// Writes of this launch count as values for the launches after it.
-    ~GlobalLaunchShadow();
+    /// `previous`: the launch before it, if this one may start while that one still runs.
+    GlobalLaunchShadow(const char* kernel, dim3 grid, std::shared_ptr<const GlobalLaunchShadow> previous);
     GlobalLaunchShadow(const GlobalLaunchShadow&) = delete;
     GlobalLaunchShadow& operator=(const GlobalLaunchShadow&) = delete;
 
@@ -55,7 +54,21 @@ class GlobalLaunchShadow {
     /// The conflict to report, if one involves no block beyond `last_block`. Call it when all workers are done.
     std::optional<MachineError::Report> conflict(std::uint64_t last_block) const;
 
+    /// Nothing more comes. Writes of this launch count as values for the launches after it.
+    void end();
+
     const GlobalRegions& regions() const { return regions_; }
+    const GlobalLaunchShadow* previous() const { return previous_.get(); }
+
+    /// What a kernel that starts early may not touch before it has waited: who in this launch wrote the element there,
+    /// or, where `reads` count as well, read it.
+    struct Claim {
+        std::string kernel;
+        bool wrote;
+        Witness witness;
+    };
+    std::optional<Claim> claim(std::uintptr_t address, bool reads) const;
+
     std::uint64_t number() const { return number_; }  ///< no two launches have the same
 
   private:
@@ -96,8 +109,10 @@ class GlobalLaunchShadow {
     static void keep_lowest_readers(Cell& cell, Party reader);
     std::array<unsigned, 3> index_of(std::uint64_t block) const;
 
+    const std::string kernel_;
     const dim3 grid_;
     const std::uint64_t number_;
+    std::shared_ptr<const GlobalLaunchShadow> previous_;
     const GlobalRegions regions_;
     std::mutex mutex_;  // of everything below
     std::unordered_map<std::uintptr_t, std::unique_ptr<Page>> pages_;
@@ -116,15 +131,23 @@ class GlobalShadow {
     /// Tells the launch what the block did, also when it ends early.
     void end_block();
 
-    void open_block_interval() { ++block_interval_; }
+    void open_block_interval() {
+        ++block_interval_;
+        if (waited_.any()) waited_.set();  // who comes out of a barrier has waited, if anyone before it had
+    }
+
+    /// The thread waits for the launch before this one, where that may still run.
+    void wait_for_previous_launch(int thread) { waited_.set(std::size_t(thread)); }
 
     void access(bool write, int tensor, const void* p, std::size_t bytes, int thread, std::uint32_t warp_interval,
                 SourceSite site) {
         const auto address = reinterpret_cast<std::uintptr_t>(p);
         if (address - known_[tensor].begin >= known_[tensor].bytes) [[unlikely]]
             look_up(tensor, address);
-        if (const GlobalRegion* const region = known_[tensor].region)
-            touch(write, *region, address, bytes, {thread, tensor, site}, warp_interval);
+        const GlobalRegion* const region = known_[tensor].region;
+        if (region && launch_->previous() && !waited_[std::size_t(thread)]) [[unlikely]]
+            look_back(write, address, bytes, {thread, tensor, site});
+        if (region) touch(write, *region, address, bytes, {thread, tensor, site}, warp_interval);
     }
 
   private:
@@ -155,6 +178,8 @@ class GlobalShadow {
     };
 
     void look_up(int tensor, std::uintptr_t address);
+    [[gnu::cold, gnu::noinline]] void look_back(bool write, std::uintptr_t address, std::size_t bytes,
+                                                const GlobalAccessRecord& access) const;
     void touch(bool write, const GlobalRegion& region, std::uintptr_t address, std::size_t bytes,
                const GlobalAccessRecord& access, std::uint32_t warp_interval);
     Chunk& chunk_of(const GlobalRegion& region, std::size_t cell);
@@ -179,6 +204,7 @@ class GlobalShadow {
     std::vector<GlobalLaunchShadow::Touch> touched_;
     // Intervals only grow, across blocks too: what an earlier block left in a chunk is older than first_interval_.
     std::uint32_t first_interval_ = 1, block_interval_ = 1;
+    std::bitset<1024> waited_;  // by thread: for the launch before
 };
 
 }  // namespace cpu

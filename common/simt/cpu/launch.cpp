@@ -56,6 +56,32 @@ int shared_limit(KernelKey kernel, const Device& device) {
     return std::min(std::max(asked, device.shared_bytes_per_block), device.shared_bytes_per_block_optin);
 }
 
+/// Whether the launch may begin while the one before it still runs.
+bool may_start_early(const cudaLaunchConfig_t& config) {
+    return std::any_of(config.attrs, config.attrs + config.numAttrs, [](const cudaLaunchAttribute& a) {
+        return a.id == cudaLaunchAttributeProgrammaticStreamSerialization &&
+               a.val.programmaticStreamSerializationAllowed != 0;
+    });
+}
+
+/// The launch before, on this thread: the one stream there is runs them in turn.
+thread_local std::shared_ptr<const GlobalLaunchShadow> previous_launch;
+
+/// A launch that has ended, whether well or not: what it wrote holds values from now on.
+class EndOfLaunch {
+  public:
+    explicit EndOfLaunch(std::shared_ptr<GlobalLaunchShadow> launch) : launch_(std::move(launch)) {}
+    ~EndOfLaunch() {
+        launch_->end();
+        previous_launch = std::move(launch_);
+    }
+    EndOfLaunch(const EndOfLaunch&) = delete;
+    EndOfLaunch& operator=(const EndOfLaunch&) = delete;
+
+  private:
+    std::shared_ptr<GlobalLaunchShadow> launch_;
+};
+
 bool within(const dim3& size, unsigned x, unsigned y, unsigned z) {
     return size.x >= 1 && size.y >= 1 && size.z >= 1 && size.x <= x && size.y <= y && size.z <= z;
 }
@@ -90,6 +116,8 @@ const char* cudaGetErrorName(cudaError_t code) {
             return "cudaErrorInvalidValue";
         case cudaErrorInvalidConfiguration:
             return "cudaErrorInvalidConfiguration";
+        case cudaErrorNotSupported:
+            return "cudaErrorNotSupported";
     }
     return "unrecognized error code";
 }
@@ -102,6 +130,8 @@ const char* cudaGetErrorString(cudaError_t code) {
             return "invalid argument";
         case cudaErrorInvalidConfiguration:
             return "invalid configuration argument";
+        case cudaErrorNotSupported:
+            return "operation not supported";
     }
     return "unrecognized error code";
 }
@@ -126,6 +156,7 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
         config.blockDim.volume() > std::size_t(device.max_threads_per_block))
         return cudaErrorInvalidConfiguration;
     if (config.dynamicSmemBytes > std::size_t(shared_limit(kernel, device))) return cudaErrorInvalidValue;
+    if (may_start_early(config) && !device.has_compute_capability(9, 0)) return cudaErrorNotSupported;
 
     TraceLog* const trace = checks == Checks::on ? TraceLog::active() : nullptr;
     if (trace)
@@ -134,7 +165,10 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
                              .block = {config.blockDim.x, config.blockDim.y, config.blockDim.z},
                              .shared_bytes_per_block = config.dynamicSmemBytes});
 
-    GlobalLaunchShadow global(config.gridDim);
+    const bool early = may_start_early(config);
+    const auto shadow = std::make_shared<GlobalLaunchShadow>(name, config.gridDim, early ? previous_launch : nullptr);
+    const EndOfLaunch end(shadow);
+    GlobalLaunchShadow& global = *shadow;
     const Block::Launch launch{.kernel = name,
                                .device = device,
                                .grid = config.gridDim,

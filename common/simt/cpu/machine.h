@@ -3,7 +3,9 @@
 // The CPU machine as a kernel sees it: the same names that nvcc gives, each checked.
 
 #include "common/simt/cpu/async_copy.h"
+#include "common/simt/cpu/cached_access.h"
 #include "common/simt/cpu/cuda_names.h"
+#include "common/simt/cpu/early_launch.h"
 #include "common/simt/cpu/float16.h"
 #include "common/simt/cpu/intrinsics.h"
 #include "common/simt/cpu/launch.h"

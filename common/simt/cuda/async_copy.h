@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "common/simt/copy_cache.h"
+#include "common/simt/cuda/cached_access.h"
 #include "common/simt/cuda/capability.h"
 
 // Copies from global to shared memory that go on while the thread does other things (PTX ISA, "Non-bulk copy":
@@ -36,13 +37,30 @@ class GlobalTensor;
 /// What a kernel says on a device that lacks them.
 inline constexpr const char* kNoAsyncCopy = "an asynchronous copy (cp.async) needs compute capability 8.0";
 
+/// Zero, which the compiler cannot know: no lane comes after itself and is lane 0.
+__device__ __forceinline__ unsigned unforeseen_zero() {
+    unsigned later_lanes;
+    asm("mov.u32 %0, %%lanemask_gt;" : "=r"(later_lanes));
+    return later_lanes & 1;
+}
+
 /// One cp.async. Of the bytes of a V, the first `source_bytes` come from `source`, the rest becomes zero.
-template <CopyCache cache, class V>
+template <CopyCache cache, Reuse reuse, class V>
 __device__ __forceinline__ void issue_copy(V& destination, const V& source, int source_bytes) {
     if constexpr (kArchitecture >= 800) {
         const auto to = static_cast<unsigned>(__cvta_generic_to_shared(&destination));
         const auto from = __cvta_generic_to_global(&source);
-        if constexpr (AsyncCopyOf<cache, V>::through_l1)
+        constexpr bool through_l1 = AsyncCopyOf<cache, V>::through_l1;
+        static_assert(reuse == Reuse::unknown || !through_l1, "only copies that pass by L1 say a word to L2");
+        // ptxas 13.0 encodes a copy with a cache policy wrongly where it takes the shared address as the sum of a
+        // thread's register and a uniform one ("an illegal instruction was encountered"). Here it cannot see a sum.
+        if constexpr (reuse != Reuse::unknown)
+            asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], %2, %3, %4;"
+                         :
+                         : "r"(to ^ unforeseen_zero()), "l"(from), "n"(int(sizeof(V))), "r"(source_bytes),
+                           "l"(cache_policy<reuse>())
+                         : "memory");
+        else if constexpr (through_l1)
             asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
                          :
                          : "r"(to), "l"(from), "n"(int(sizeof(V))), "r"(source_bytes)
@@ -60,9 +78,11 @@ __device__ __forceinline__ void issue_copy(V& destination, const V& source, int 
 /// Issues a copy of one V, of 4, 8 or 16 bytes, from a global tensor to a shared tile:
 ///
 ///     simt::copy_async(K_j.vec<Wide>(r, c), K.vec<Wide>(row, c));
-template <CopyCache cache = CopyCache::automatic, class V>
+///
+/// 16 bytes may come with a word to the L2 cache: copy_async<CopyCache::l2_only, Reuse::none>(…).
+template <CopyCache cache = CopyCache::automatic, Reuse reuse = Reuse::unknown, class V>
 __device__ __forceinline__ void copy_async(V& destination, const V& source) {
-    issue_copy<cache>(destination, source, int(sizeof(V)));
+    issue_copy<cache, reuse>(destination, source, int(sizeof(V)));
 }
 
 /// The same from matrix(row, column) on, where the matrix has such a row and column; zeros beyond its end, with no
@@ -74,7 +94,7 @@ __device__ __forceinline__ void copy_async_or_zero(V& destination, const GlobalT
                                                    std::int64_t column) {
     const bool exists = row < matrix.extent(0) && column < matrix.extent(1);
     const V& source = matrix.template vec<V>(exists ? row : 0, exists ? column : 0);
-    issue_copy<cache>(destination, source, exists ? int(sizeof(V)) : 0);
+    issue_copy<cache, Reuse::unknown>(destination, source, exists ? int(sizeof(V)) : 0);
 }
 
 /// Closes the group of all copies that the calling thread has issued since the last commit. It may be empty.

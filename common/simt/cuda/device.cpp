@@ -2,7 +2,10 @@
 
 #include <cuda_runtime_api.h>
 
+#include <map>
+#include <mutex>
 #include <stdexcept>
+#include <string>
 
 namespace simt {
 namespace {
@@ -15,13 +18,9 @@ int attribute(cudaDeviceAttr what, int device) {
     return value;
 }
 
-}  // namespace
-
-Device cuda_device() {
-    int device = 0;
+Device limits_of(int device) {
     cudaDeviceProp properties;
-    if (cudaError_t code = cudaGetDevice(&device);
-        code != cudaSuccess || (code = cudaGetDeviceProperties(&properties, device)) != cudaSuccess)
+    if (const cudaError_t code = cudaGetDeviceProperties(&properties, device); code != cudaSuccess)
         throw std::runtime_error(std::string("no usable CUDA device: ") + cudaGetErrorString(code));
     return {.name = properties.name,
             .multiprocessors = attribute(cudaDevAttrMultiProcessorCount, device),
@@ -32,6 +31,20 @@ Device cuda_device() {
             .max_threads_per_multiprocessor = attribute(cudaDevAttrMaxThreadsPerMultiProcessor, device),
             .compute_major = attribute(cudaDevAttrComputeCapabilityMajor, device),
             .compute_minor = attribute(cudaDevAttrComputeCapabilityMinor, device)};
+}
+
+}  // namespace
+
+Device cuda_device() {
+    int device = 0;
+    if (const cudaError_t code = cudaGetDevice(&device); code != cudaSuccess)
+        throw std::runtime_error(std::string("no usable CUDA device: ") + cudaGetErrorString(code));
+    // Asked once: the answer takes longer than a short kernel, and every launch wants it.
+    static std::mutex mutex;
+    static std::map<int, Device> known;
+    const std::scoped_lock lock(mutex);
+    const auto found = known.find(device);
+    return found != known.end() ? found->second : known.emplace(device, limits_of(device)).first->second;
 }
 
 }  // namespace simt

@@ -9,6 +9,8 @@
 #include <cstddef>
 
 #include "common/simt/cuda/async_copy.h"
+#include "common/simt/cuda/cached_access.h"
+#include "common/simt/cuda/early_launch.h"
 #include "common/simt/cuda/tensor_core.h"
 #include "common/simt/device.h"
 #include "common/simt/kernel_name.h"

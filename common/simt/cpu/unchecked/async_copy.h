@@ -5,6 +5,7 @@
 #include "common/simt/bare_views.h"
 #include "common/simt/copy_cache.h"
 #include "common/simt/cpu/block.h"
+#include "common/simt/reuse.h"
 
 // Asynchronous copies without their model: they are done when they are issued, the earliest that the hardware may be.
 // So nothing is left to wait for. What each function does is documented with the GPU's version, in cuda/async_copy.h.
@@ -16,7 +17,7 @@ inline void require_async_copies(SourceSite site) {
     Block::current().require_compute_capability(8, 0, "an asynchronous copy (cp.async)", site);
 }
 
-template <CopyCache cache = CopyCache::automatic, class V>
+template <CopyCache cache = CopyCache::automatic, Reuse = Reuse::unknown, class V>
 void copy_async(V& destination, const V& source, SourceSite site = SourceSite::here()) {
     static_assert(sizeof(AsyncCopyOf<cache, V>));
     require_async_copies(site);

@@ -29,4 +29,6 @@ using simt::unchecked::cudaLaunchKernelEx;
 #include "common/simt/bare_views.h"
 #include "common/simt/bare_watch.h"
 #include "common/simt/cpu/unchecked/async_copy.h"
+#include "common/simt/cpu/unchecked/cached_access.h"
+#include "common/simt/cpu/unchecked/early_launch.h"
 #include "common/simt/cpu/unchecked/tensor_core.h"
