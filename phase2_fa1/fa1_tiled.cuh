@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(Fa1WideTiles<D>::threads, 1)
         const bool first_step = first_key == 0, last_step = first_key + B_c >= key_length;
 
         fetch_own_rows<Owner>(Q_i, Q, 0, t.wide_rows);
-        load_signed(K_j, K, first_key, scale.sign);
+        load_signed<Tiles::threads>(K_j, K, first_key, scale.sign, t.wide_rows);
         copy_tile(V_j, V, first_key, t.wide_rows);
         __syncthreads();  // K_j and V_j are complete before anyone reads them
 

@@ -16,8 +16,8 @@ namespace ladder::SIMT_MACHINE {
 ///
 /// Changed since fa2.cuh, in the order of what it brought on an H200 (float32, D = 64; README.md has the figures):
 ///
-///   - tiles of 128 queries by 64 keys, so that a thread's scores form a square of 8 x 8 rather than 4 x 4: half as many
-///     reads from shared memory for a multiply-add;
+///   - tiles of 128 queries by 64 keys (128 for D > 64), so that a thread's scores form a square of 8 x 8 rather than
+///     4 x 4: half as many reads from shared memory for a multiply-add;
 ///   - K_j and V_j are fetched by asynchronous copies while something else is computed: V_j during S_ij = Q_i K_j^T and
 ///     the softmax, K_{j+1} during P_ij V_j. So each is complete just before it is needed, and one buffer each suffices;
 ///   - lanes are numbered so that reads of Q_i, K_j, P_ij and V_j are shared in pairs (common/attention/wide_tile.cuh);
@@ -25,13 +25,14 @@ namespace ladder::SIMT_MACHINE {
 ///     The largest score is found before scaling; l_i is summed over the row's lanes at the end only.
 ///
 ///   grid    x = ceil(Sq / 128) query tiles, y = Hq heads, z = B sequences
-///   block   128 threads for D <= 64, else 256: a warp owns 32 or 16 rows, eight lanes to a row
+///   block   128 threads for D <= 64: a warp owns 32 rows, eight lanes to a row; else 256: 16 rows, sixteen lanes to a row
 ///
 ///   shared  Q_i  [128, D]    128 (D + 4) 4     written once
-///           K_j  [64, D]      64 (D + 4) 4     one copy under way or one tile in use, never both
-///           V_j  [64, D]      64  D      4     likewise; no padding: lanes read one row together
-///           P_ij [128, 64]   128 (64 + 4) 4    rows written and read by their own warp only
-///           103424 bytes for D = 64, 168960 for D = 128
+///           K_j  [B_c, D]    B_c (D + 4) 4     one copy under way or one tile in use, never both
+///           V_j  [B_c, D]    B_c  D      4     likewise; no padding: lanes read one row together
+///           P_ij [128, 64]   128 (64 + 4) 4    rows written and read by their own warp only. For D > 64 a quarter of
+///                [128, 32]   128 (32 + 16) 4   its 128 keys at a time
+///           103424 bytes for D = 64, 225280 for D = 128
 ///
 ///   global  reads Q once and K, V once per query tile; writes O and LSE once
 // clang-format on
@@ -41,7 +42,8 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
     fa2_tiled_kernel(ForwardTensors<float> t) {
     using Tiles = WideTiles<D>;
     constexpr int B_r = Tiles::B_r, B_c = Tiles::B_c, threads = Tiles::threads;
-    using Owner = PairedRowOwner<B_r, threads>;
+    constexpr int lanes = Tiles::lanes_per_row, columns = B_c / lanes;
+    using Owner = PairedRowOwner<B_r, threads, lanes>;
 
     const int b = blockIdx.z, h = blockIdx.y, first_query = blockIdx.x * B_r;
     const auto Q = t.Q.slice(b, h);
@@ -53,22 +55,22 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
     const auto Q_i = arena.tile<float, B_r, D, Tiles::row_pitch>("Q_i");
     const auto K_j = arena.tile<float, B_c, D, Tiles::row_pitch>("K_j");
     const auto V_j = arena.tile<float, B_c, D>("V_j");
-    const auto P_ij = arena.tile<float, B_r, B_c, Tiles::score_pitch>("P_ij");
+    const auto P_ij = arena.tile<float, B_r, Tiles::part, Tiles::score_pitch>("P_ij");
 
     const Owner owner;
-    float m_i[Owner::rows], l_i[Owner::rows], O_i[Owner::rows][D / 8];  // l_i: of this lane's columns
+    float m_i[Owner::rows], l_i[Owner::rows], O_i[Owner::rows][D / lanes];  // l_i: of this lane's columns
 #pragma unroll
     for (int i = 0; i < Owner::rows; ++i) {
         m_i[i] = -INFINITY;
         l_i[i] = 0.0f;
 #pragma unroll
-        for (int c = 0; c < D / 8; ++c) O_i[i][c] = 0.0f;
+        for (int c = 0; c < D / lanes; ++c) O_i[i][c] = 0.0f;
     }
 
     copy_tile_async<threads>(K_j, K, 0, t.wide_rows);
     simt::commit_copies();
     const SignedScale scale(t.scale);
-    load_signed(Q_i, Q, first_query, scale.sign);
+    load_signed<threads>(Q_i, Q, first_query, scale.sign, t.wide_rows);
     const float scale_log2 = scale.magnitude * kLog2E;  // exp(scale s) = 2^(scale_log2 s)
 
     for (int first_key = 0; first_key < key_length; first_key += B_c) {
@@ -78,39 +80,41 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
         copy_tile_async<threads>(V_j, V, first_key, t.wide_rows);
         simt::commit_copies();
 
-        float S_ij[Owner::rows][B_c / 8];
+        float S_ij[Owner::rows][columns];  // and then P_ij
         multiply_wide(S_ij, owner, Q_i, K_j);
 
         if (first_key + B_c > key_length) {  // the last tile, ragged
 #pragma unroll
             for (int i = 0; i < Owner::rows; ++i)
 #pragma unroll
-                for (int j = 0; j < B_c / 8; ++j)
-                    if (first_key + owner.lane + 8 * j >= key_length) S_ij[i][j] = -INFINITY;
+                for (int j = 0; j < columns; ++j)
+                    if (first_key + owner.lane + lanes * j >= key_length) S_ij[i][j] = -INFINITY;
         }
 #pragma unroll
         for (int i = 0; i < Owner::rows; ++i) {
             float m_tile = -INFINITY;
 #pragma unroll
-            for (int j = 0; j < B_c / 8; ++j) m_tile = fmaxf(m_tile, S_ij[i][j]);
+            for (int j = 0; j < columns; ++j) m_tile = fmaxf(m_tile, S_ij[i][j]);
             const float m_new = fmaxf(m_i[i], Owner::row_max(m_tile) * scale_log2);
             const float m_safe = safe_maximum(m_new);
             const float rescale = rescale_factor(m_i[i], m_new);
 
             float l_tile = 0.0f;
 #pragma unroll
-            for (int j = 0; j < B_c / 8; ++j) {
+            for (int j = 0; j < columns; ++j) {
                 const float p = simt::fast_exp2(fmaf(S_ij[i][j], scale_log2, -m_safe));
                 l_tile += p;
-                P_ij(owner.row(i), owner.lane + 8 * j) = p;
-                watch_score(first_query + owner.row(i), first_key + owner.lane + 8 * j, S_ij[i][j] * scale.magnitude);
+                watch_score(first_query + owner.row(i), first_key + owner.lane + lanes * j,
+                            S_ij[i][j] * scale.magnitude);
+                S_ij[i][j] = p;
+                if (j < columns / Tiles::parts) P_ij(owner.row(i), owner.lane + lanes * j) = p;
             }
             m_i[i] = m_new;
             l_i[i] = rescale * l_i[i] + l_tile;
             watch_state(first_query + owner.row(i), m_i[i], l_i[i], owner.lane);
             watch_rescale(first_query + owner.row(i), rescale, owner.lane);
 #pragma unroll
-            for (int c = 0; c < D / 8; ++c) O_i[i][c] *= rescale;
+            for (int c = 0; c < D / lanes; ++c) O_i[i][c] *= rescale;
         }
 
         simt::wait_copies<0>();
@@ -119,6 +123,13 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
         if (first_key + B_c < key_length) copy_tile_async<threads>(K_j, K, first_key + B_c, t.wide_rows);
         simt::commit_copies();
         accumulate(O_i, owner, P_ij, V_j);
+#pragma unroll
+        for (int part = 1; part < Tiles::parts; ++part) {  // for D > 64, what of P_ij waits in registers
+            __syncwarp();  // the warp's lanes are done with the part before, before they overwrite it
+            store_part(P_ij, owner, S_ij, part);
+            __syncwarp();  // the part is complete before other lanes read it
+            accumulate(O_i, owner, P_ij, V_j, Tiles::part, part * Tiles::part);
+        }
     }
 
     const auto O = t.O.slice(b, h);
@@ -129,7 +140,7 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
         const int query = first_query + owner.row(i);
         if (query >= query_length) continue;
         // Where every score of a row is -inf this makes 0 * (1 / 0): NaN, as softmax has it.
-        store_row<D>(O, query, O_i[i], owner.lane, 1.0f / l, t.wide_rows);
+        store_row<D, lanes>(O, query, O_i[i], owner.lane, 1.0f / l, t.wide_rows);
         if (owner.lane == 0) LSE(query) = kLn2 * (m_i[i] + log2f(l));  // from powers of 2 back to powers of e
     }
 }

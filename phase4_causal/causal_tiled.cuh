@@ -18,17 +18,18 @@ namespace ladder::SIMT_MACHINE {
 ///
 /// Changed since causal.cuh: what fa2_tiled.cuh of phase 3 changed, and
 ///
-///   - an edge tile of 64 keys is mostly visible to most rows. A thread adds the keys that all of its rows see as in a
+///   - an edge tile of 64 keys or more is mostly visible to most rows. A thread adds the keys that all of its rows see as in a
 ///     full tile, and only the few that remain one by one.
 ///
 ///   grid    x = ceil(Sq / 128) query tiles, the last tile first, y = Hq heads, z = B sequences
-///   block   128 threads for D <= 64, else 256: a warp owns 32 or 16 rows, eight lanes to a row
+///   block   128 threads for D <= 64: a warp owns 32 rows, eight lanes to a row; else 256: 16 rows, sixteen lanes to a row
 ///
 ///   shared  Q_i  [128, D]    128 (D + 4) 4     written once
-///           K_j  [64, D]      64 (D + 4) 4     one copy under way or one tile in use, never both
-///           V_j  [64, D]      64  D      4     likewise; no padding: lanes read one row together
-///           P_ij [128, 64]   128 (64 + 4) 4    rows written and read by their own warp only
-///           103424 bytes for D = 64, 168960 for D = 128
+///           K_j  [B_c, D]    B_c (D + 4) 4     one copy under way or one tile in use, never both
+///           V_j  [B_c, D]    B_c  D      4     likewise; no padding: lanes read one row together
+///           P_ij [128, 64]   128 (64 + 4) 4    rows written and read by their own warp only. For D > 64 a quarter of
+///                [128, 32]   128 (32 + 16) 4   its 128 keys at a time
+///           103424 bytes for D = 64, 225280 for D = 128
 ///
 ///   global  reads Q once; reads of K and V, once per query tile, the key tiles that the tile's last query sees any key
 ///           of; writes O and LSE once
@@ -39,7 +40,8 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
     causal_tiled_kernel(ForwardTensors<float> t, Mask mask) {
     using Tiles = WideTiles<D>;
     constexpr int B_r = Tiles::B_r, B_c = Tiles::B_c, threads = Tiles::threads;
-    using Owner = PairedRowOwner<B_r, threads>;
+    constexpr int lanes = Tiles::lanes_per_row, columns = B_c / lanes;
+    using Owner = PairedRowOwner<B_r, threads, lanes>;
 
     const int query_tile = gridDim.x - 1 - blockIdx.x;  // the last queries see the most keys: begun first
     const int b = blockIdx.z, h = blockIdx.y, first_query = query_tile * B_r;
@@ -53,27 +55,26 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
     const auto Q_i = arena.tile<float, B_r, D, Tiles::row_pitch>("Q_i");
     const auto K_j = arena.tile<float, B_c, D, Tiles::row_pitch>("K_j");
     const auto V_j = arena.tile<float, B_c, D>("V_j");
-    const auto P_ij = arena.tile<float, B_r, B_c, Tiles::score_pitch>("P_ij");
+    const auto P_ij = arena.tile<float, B_r, Tiles::part, Tiles::score_pitch>("P_ij");
 
     const Owner owner;
-    float m_i[Owner::rows], l_i[Owner::rows], O_i[Owner::rows][D / 8];  // l_i: of this lane's columns
+    float m_i[Owner::rows], l_i[Owner::rows], O_i[Owner::rows][D / lanes];  // l_i: of this lane's columns
 #pragma unroll
     for (int i = 0; i < Owner::rows; ++i) {
         m_i[i] = -INFINITY;
         l_i[i] = 0.0f;
 #pragma unroll
-        for (int c = 0; c < D / 8; ++c) O_i[i][c] = 0.0f;
+        for (int c = 0; c < D / lanes; ++c) O_i[i][c] = 0.0f;
     }
 
     if (tiles.visited > 0) copy_tile_async<threads>(K_j, K, 0, t.wide_rows);
     simt::commit_copies();
     const SignedScale scale(t.scale);
-    load_signed(Q_i, Q, first_query, scale.sign);
+    load_signed<threads>(Q_i, Q, first_query, scale.sign, t.wide_rows);
     const float scale_log2 = scale.magnitude * kLog2E;  // exp(scale s) = 2^(scale_log2 s)
 
-    // One step of the loop. The stage is a template parameter: each is compiled on its own, the full one without a
-    // test.
-    const auto step = [&]<Stage stage>(std::integral_constant<Stage, stage>, int j_tile) {
+    // One step of the loop, for a tile of a stage that is known when the kernel is compiled, or when it runs.
+    const auto step = [&](auto stage, int j_tile) {
         const int first_key = j_tile * B_c;
         simt::wait_copies<0>();
         __syncthreads();  // K_j (and, the first time, Q_i) is complete before anyone reads it, and everyone is done
@@ -81,19 +82,19 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
         copy_tile_async<threads>(V_j, V, first_key, t.wide_rows);
         simt::commit_copies();
 
-        float S_ij[Owner::rows][B_c / 8];
+        float S_ij[Owner::rows][columns];  // and then P_ij
         multiply_wide(S_ij, owner, Q_i, K_j);
 
         int visible[Owner::rows];  // row i sees the first so many keys of this tile, or all
 #pragma unroll
-        for (int i = 0; i < Owner::rows; ++i) {
-            visible[i] = stage == Stage::full
-                             ? B_c
-                             : visible_keys(mask, first_query + owner.row(i), query_length, key_length) - first_key;
-            if constexpr (stage == Stage::edge) {
+        for (int i = 0; i < Owner::rows; ++i) visible[i] = B_c;
+        if (stage == Stage::edge) {
 #pragma unroll
-                for (int j = 0; j < B_c / 8; ++j)
-                    if (owner.lane + 8 * j >= visible[i]) S_ij[i][j] = -INFINITY;
+            for (int i = 0; i < Owner::rows; ++i) {
+                visible[i] = visible_keys(mask, first_query + owner.row(i), query_length, key_length) - first_key;
+#pragma unroll
+                for (int j = 0; j < columns; ++j)
+                    if (owner.lane + lanes * j >= visible[i]) S_ij[i][j] = -INFINITY;
             }
         }
 
@@ -101,25 +102,27 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
         for (int i = 0; i < Owner::rows; ++i) {
             float m_tile = -INFINITY;
 #pragma unroll
-            for (int j = 0; j < B_c / 8; ++j) m_tile = fmaxf(m_tile, S_ij[i][j]);
+            for (int j = 0; j < columns; ++j) m_tile = fmaxf(m_tile, S_ij[i][j]);
             const float m_new = fmaxf(m_i[i], Owner::row_max(m_tile) * scale_log2);
             const float m_safe = safe_maximum(m_new);
             const float rescale = rescale_factor(m_i[i], m_new);
 
             float l_tile = 0.0f;
 #pragma unroll
-            for (int j = 0; j < B_c / 8; ++j) {
+            for (int j = 0; j < columns; ++j) {
                 const float p = simt::fast_exp2(fmaf(S_ij[i][j], scale_log2, -m_safe));
                 l_tile += p;
-                P_ij(owner.row(i), owner.lane + 8 * j) = p;
-                watch_score(first_query + owner.row(i), first_key + owner.lane + 8 * j, S_ij[i][j] * scale.magnitude);
+                watch_score(first_query + owner.row(i), first_key + owner.lane + lanes * j,
+                            S_ij[i][j] * scale.magnitude);
+                S_ij[i][j] = p;
+                if (j < columns / Tiles::parts) P_ij(owner.row(i), owner.lane + lanes * j) = p;
             }
             m_i[i] = m_new;
             l_i[i] = rescale * l_i[i] + l_tile;
             watch_state(first_query + owner.row(i), m_i[i], l_i[i], owner.lane);
             watch_rescale(first_query + owner.row(i), rescale, owner.lane);
 #pragma unroll
-            for (int c = 0; c < D / 8; ++c) O_i[i][c] *= rescale;
+            for (int c = 0; c < D / lanes; ++c) O_i[i][c] *= rescale;
         }
 
         simt::wait_copies<0>();
@@ -127,19 +130,31 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
                           // K_j before it is overwritten
         if (j_tile + 1 < tiles.visited) copy_tile_async<threads>(K_j, K, first_key + B_c, t.wide_rows);
         simt::commit_copies();
-        if constexpr (stage == Stage::full) {
-            accumulate(O_i, owner, P_ij, V_j);
-        } else {
-            // A thread's first row sees the fewest keys.
-            const int seen_by_all = visible[0] < 0 ? 0 : visible[0] < B_c ? visible[0] / 4 * 4 : B_c;
-            accumulate(O_i, owner, P_ij, V_j, seen_by_all);
-            accumulate_visible(O_i, owner, visible, P_ij, V_j, seen_by_all);
+#pragma unroll
+        for (int part = 0; part < Tiles::parts; ++part) {
+            if (part > 0) {    // for D > 64, what of P_ij waits in registers
+                __syncwarp();  // the warp's lanes are done with the part before, before they overwrite it
+                store_part(P_ij, owner, S_ij, part);
+                __syncwarp();  // the part is complete before other lanes read it
+            }
+            // The keys that all rows of the thread see (its first row sees the fewest), and then, of an edge tile, the
+            // others.
+            const int first = part * Tiles::part, seen = visible[0] - first;
+            const int seen_by_all = seen < 0 ? 0 : seen < Tiles::part ? seen / 4 * 4 : Tiles::part;
+            accumulate<Tiles::narrow ? 2 : 1>(O_i, owner, P_ij, V_j, seen_by_all, first);
+            accumulate_visible(O_i, owner, visible, P_ij, V_j, seen_by_all, first);
         }
     };
 
     int j = 0;
-    for (; j < tiles.full; ++j) step(std::integral_constant<Stage, Stage::full>(), j);
-    for (; j < tiles.visited; ++j) step(std::integral_constant<Stage, Stage::edge>(), j);
+    if constexpr (Tiles::narrow) {  // each stage is compiled on its own, the full one without a test
+        for (; j < tiles.full; ++j) step(KnownStage<Stage::full>(), j);
+        for (; j < tiles.visited; ++j) step(KnownStage<Stage::edge>(), j);
+    } else {
+        // Here a step is so long that a second copy of it, for the one or two edge tiles of a block, would have to come
+        // from memory each time (README.md has what that cost).
+        for (; j < tiles.visited; ++j) step(j < tiles.full ? Stage::full : Stage::edge, j);
+    }
 
     const auto O = t.O.slice(b, h);
     const auto LSE = t.LSE.slice(b, h);
@@ -151,7 +166,7 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
         // One division per row. A row that sees no key is 0; where it sees keys and every score is -inf, this becomes
         // 0 * (1 / 0): NaN, as softmax has it.
         const bool sees_any = visible_keys(mask, query, query_length, key_length) > 0;
-        store_row<D>(O, query, O_i[i], owner.lane, sees_any ? 1.0f / l : 0.0f, t.wide_rows);
+        store_row<D, lanes>(O, query, O_i[i], owner.lane, sees_any ? 1.0f / l : 0.0f, t.wide_rows);
         if (owner.lane == 0) LSE(query) = kLn2 * (m_i[i] + log2f(l));  // from powers of 2 back to powers of e
     }
 }
@@ -166,7 +181,8 @@ std::size_t causal_tiled_shared_bytes(const AttentionArguments& a) {
 
 /// Q once; for each query tile of each query head, the rows of K and V in the key tiles that it visits; O and LSE once.
 GlobalBytes causal_tiled_bytes(const AttentionArguments& a) {
-    constexpr int B_r = WideTiles<64>::B_r, B_c = WideTiles<64>::B_c;
+    constexpr int B_r = WideTiles<64>::B_r;
+    const int B_c = a.head_dim() <= 64 ? WideTiles<64>::B_c : WideTiles<128>::B_c;
     const std::uint64_t heads = a.batch() * a.query_heads(), row = a.head_dim() * sizeof(float);
     return {.read = heads * row * (a.query_length() + 2 * visited_keys(a, B_r, B_c)),
             .written = heads * a.query_length() * (row + sizeof(float))};

@@ -38,18 +38,18 @@ struct RowOwner {
 __device__ __forceinline__ float row_max(float x) { return max_over<8>(x); }
 __device__ __forceinline__ float row_sum(float x) { return sum_over<8>(x); }
 
-/// Elements that a thread moves at once between shared memory and registers: 16 bytes, or less where eight lanes would
-/// reach beyond the row.
-template <class T, int D>
-inline constexpr int kRowVector = simt::kVectorWidth<T> < D / 8 ? simt::kVectorWidth<T> : D / 8;
+/// Elements that a thread moves at once between shared memory and registers: 16 bytes, or less where the lanes of a row
+/// would reach beyond it.
+template <class T, int D, int Lanes = 8>
+inline constexpr int kRowVector = simt::kVectorWidth<T> < D / Lanes ? simt::kVectorWidth<T> : D / Lanes;
 
-/// sum[i][j] += Q(row i, :) . K(lane + 8 j, :), over the InTurn columns from `first` on. `Unroll`: as many steps, of 16
-/// bytes of a row each, are written out one after another.
+/// sum[i][j] += Q(row i, :) . K(column j, :), with column j = lane + lanes_per_row j, over the InTurn columns from
+/// `first` on. `Unroll`: as many steps, of 16 bytes of a row each, are written out one after another.
 template <int InTurn, int Unroll, class Owner, class T, int B_r, int B_c, int D, int Pitch>
-__device__ __forceinline__ void add_products(float (&sum)[Owner::rows][B_c / 8], const Owner& owner,
+__device__ __forceinline__ void add_products(float (&sum)[Owner::rows][B_c / Owner::lanes_per_row], const Owner& owner,
                                              const simt::SharedTile<T, B_r, D, Pitch>& Q,
                                              const simt::SharedTile<T, B_c, D, Pitch>& K, int first) {
-    constexpr int width = kRowVector<T, D>;
+    constexpr int width = kRowVector<T, D, Owner::lanes_per_row>;
     using Vector = simt::Vector<T, width>;
 #pragma unroll Unroll
     for (int d = first; d < first + InTurn; d += width) {
@@ -57,8 +57,8 @@ __device__ __forceinline__ void add_products(float (&sum)[Owner::rows][B_c / 8],
 #pragma unroll
         for (int i = 0; i < Owner::rows; ++i) q[i] = Q.template vec<Vector>(owner.row(i), d);
 #pragma unroll
-        for (int j = 0; j < B_c / 8; ++j) {
-            const Vector k = K.template vec<Vector>(owner.lane + 8 * j, d);
+        for (int j = 0; j < B_c / Owner::lanes_per_row; ++j) {
+            const Vector k = K.template vec<Vector>(owner.lane + Owner::lanes_per_row * j, d);
 #pragma unroll
             for (int i = 0; i < Owner::rows; ++i)
 #pragma unroll
@@ -67,51 +67,53 @@ __device__ __forceinline__ void add_products(float (&sum)[Owner::rows][B_c / 8],
     }
 }
 
-/// S[i][j] = Q(row i, :) . K(lane + 8 j, :): this thread's part of S_ij = Q_i K_j^T, unscaled.
+/// S[i][j] = Q(row i, :) . K(lane + lanes_per_row j, :): this thread's part of S_ij = Q_i K_j^T, unscaled.
 ///
-/// Every element of Q that is read from shared memory serves B_c / 8 columns, every element of K serves owner.rows
-/// rows; that reuse, in registers, is what keeps the multipliers busy rather than the shared memory.
+/// Every element of Q that is read from shared memory serves B_c / lanes_per_row columns, every element of K serves
+/// owner.rows rows; that reuse, in registers, is what keeps the multipliers busy rather than the shared memory.
 ///
 /// `InTurn`: see kColumnsInTurn. `Unroll`: see add_products.
 template <int InTurn = kColumnsInTurn, int Unroll = 4, class Owner, class T, int B_r, int B_c, int D, int Pitch>
-__device__ __forceinline__ void multiply_transposed(float (&S)[Owner::rows][B_c / 8], const Owner& owner,
-                                                    const simt::SharedTile<T, B_r, D, Pitch>& Q,
+__device__ __forceinline__ void multiply_transposed(float (&S)[Owner::rows][B_c / Owner::lanes_per_row],
+                                                    const Owner& owner, const simt::SharedTile<T, B_r, D, Pitch>& Q,
                                                     const simt::SharedTile<T, B_c, D, Pitch>& K) {
+    constexpr int columns = B_c / Owner::lanes_per_row;
 #pragma unroll
     for (int i = 0; i < Owner::rows; ++i)
 #pragma unroll
-        for (int j = 0; j < B_c / 8; ++j) S[i][j] = 0.0f;
+        for (int j = 0; j < columns; ++j) S[i][j] = 0.0f;
 
     if constexpr (InTurn == D) {
         add_products<InTurn, Unroll>(S, owner, Q, K, 0);
     } else {
 #pragma unroll(D / InTurn == 2 ? 2 : 1)
         for (int first = 0; first < D; first += InTurn) {
-            float part[Owner::rows][B_c / 8] = {};
+            float part[Owner::rows][columns] = {};
             add_products<InTurn, Unroll>(part, owner, Q, K, first);
 #pragma unroll
             for (int i = 0; i < Owner::rows; ++i)
 #pragma unroll
-                for (int j = 0; j < B_c / 8; ++j) S[i][j] += part[i][j];
+                for (int j = 0; j < columns; ++j) S[i][j] += part[i][j];
         }
     }
 }
 
-/// The columns of O that a thread owns: vectors of kRowVector elements, eight lanes side by side.
-template <class T, int D>
+/// The columns of O that a thread owns: vectors of kRowVector elements, the lanes of a row side by side.
+template <class T, int D, int Lanes = 8>
 __device__ __forceinline__ int output_column(int lane, int vector) {
-    return (vector * 8 + lane) * kRowVector<T, D>;
+    return (vector * Lanes + lane) * kRowVector<T, D, Lanes>;
 }
 
-/// O[i][c] += sum_j P(row i, j) V(j, column c), with column c = output_column(lane, c / width) + c % width, over the
-/// first `keys` keys of the tile, a multiple of four.
-template <class Owner, class T, int B_r, int B_c, int D, int PitchP, int PitchV>
-__device__ __forceinline__ void accumulate(float (&O)[Owner::rows][D / 8], const Owner& owner,
-                                           const simt::SharedTile<float, B_r, B_c, PitchP>& P,
-                                           const simt::SharedTile<T, B_c, D, PitchV>& V, int keys = B_c) {
-    constexpr int width = kRowVector<T, D>;
+/// O[i][c] += sum_j P(row i, j) V(first_key + j, column c), with column c = output_column(lane, c / width) + c % width,
+/// over the first `keys` columns of P, a multiple of four. `Unroll`: as many times four keys are written out.
+template <int Unroll = 2, class Owner, class T, int B_r, int Columns, int B_c, int D, int PitchP, int PitchV>
+__device__ __forceinline__ void accumulate(float (&O)[Owner::rows][D / Owner::lanes_per_row], const Owner& owner,
+                                           const simt::SharedTile<float, B_r, Columns, PitchP>& P,
+                                           const simt::SharedTile<T, B_c, D, PitchV>& V, int keys = Columns,
+                                           int first_key = 0) {
+    constexpr int lanes = Owner::lanes_per_row, width = kRowVector<T, D, lanes>;
     using Vector = simt::Vector<T, width>;
-#pragma unroll 2
+#pragma unroll Unroll
     for (int j = 0; j < keys; j += 4) {
         float4 p[Owner::rows];
 #pragma unroll
@@ -119,14 +121,15 @@ __device__ __forceinline__ void accumulate(float (&O)[Owner::rows][D / 8], const
 #pragma unroll
         for (int k = 0; k < 4; ++k)
 #pragma unroll
-            for (int n = 0; n < D / 8 / width; ++n) {
-                const Vector v = V.template vec<Vector>(j + k, output_column<T, D>(owner.lane, n));
+            for (int n = 0; n < D / lanes / width; ++n) {
+                const Vector v = V.template vec<Vector>(first_key + j + k, output_column<T, D, lanes>(owner.lane, n));
 #pragma unroll
-                for (int i = 0; i < Owner::rows; ++i) {
-                    const float p_ij = k == 0 ? p[i].x : k == 1 ? p[i].y : k == 2 ? p[i].z : p[i].w;
+                for (int e = 0; e < width; ++e)
 #pragma unroll
-                    for (int e = 0; e < width; ++e) O[i][n * width + e] += p_ij * float(v.element[e]);
-                }
+                    for (int i = 0; i < Owner::rows; ++i) {
+                        const float p_ij = k == 0 ? p[i].x : k == 1 ? p[i].y : k == 2 ? p[i].z : p[i].w;
+                        O[i][n * width + e] += p_ij * float(v.element[e]);
+                    }
             }
     }
 }
