@@ -15,7 +15,8 @@ namespace ladder::SIMT_MACHINE {
 /// softmax.cuh:
 ///
 ///   - the first pass keeps the row. Up to 32 KiB of it fit the registers of a block. Shared memory holds more: on an H100
-///     57344 floats and a few. What fits nowhere is read twice, as before;
+///     57344 floats and a few. Beyond that, registers hold 32768 floats beside it. What fits nowhere is read twice, as
+///     before, but the L2 cache is told to keep it, and nothing else, until then;
 ///   - a thread has eight chunks of 16 bytes under way before it needs the first: memory is kept busy. In shared memory
 ///     they are asynchronous copies;
 ///   - a block has as many warps as its row is worth, so that several blocks share a multiprocessor where they can, and
@@ -26,10 +27,12 @@ namespace ladder::SIMT_MACHINE {
 ///           thread k owns chunk k, k + threads, …; a chunk is 16 bytes, and nobody else touches it
 ///   shared  states [1, warps]  warps 8            one (m, l) per warp
 ///           kept   [1, kept]   kept sizeof(T)     the first columns of the row: all, or what the device has room for
+///   registers, with 32 warps and floats that do not fit: the next 8 chunks of each thread, 128 KiB in all
 ///   global  reads the kept columns once, the others twice; writes N
 // clang-format on
 
-inline constexpr int kCopiesAhead = 8;  ///< chunks that a thread has under way to shared memory
+inline constexpr int kCopiesAhead = 8;   ///< chunks that a thread has under way to shared memory
+inline constexpr int kUnkeptAtOnce = 2;  ///< and of those that are kept nowhere: registers have no room for more
 
 /// The state after the scores of one more chunk. They are taken under the new maximum at once; what was known is
 /// brought to it.
@@ -87,29 +90,56 @@ __global__ void __launch_bounds__(32 * Warps) register_softmax_kernel(SoftmaxTen
         if (first + n * step < N) t.y.template vec<Chunk>(row, first + n * step) = weights_of(weight, kept[n]);
 }
 
-/// For longer rows.
-template <class T, int Warps>
+/// Calls use(column, scores) for a batch of the thread's chunks that are kept nowhere, from column `first` on, once all
+/// of them have been asked for.
+template <simt::Reuse reuse, class T, class Column, class Use>
+__device__ __forceinline__ void visit_unkept(const simt::GlobalTensor<const T, 2>& x, std::int64_t row, Column first,
+                                             int step, Use&& use) {
+    using Chunk = simt::WideVector<T>;
+    const Column N = Column(x.extent(1));
+    Chunk scores[kUnkeptAtOnce];
+#pragma unroll
+    for (int n = 0; n < kUnkeptAtOnce; ++n)
+        if (first + n * step < N) scores[n] = simt::read<reuse>(x.template vec<Chunk>(row, first + n * step));
+#pragma unroll
+    for (int n = 0; n < kUnkeptAtOnce; ++n)
+        if (first + n * step < N) use(first + n * step, scores[n]);
+}
+
+/// For longer rows: `kept_columns` in shared memory, `Beside` chunks a thread in registers.
+template <class T, int Warps, int Beside>
 __global__ void __launch_bounds__(32 * Warps) resident_softmax_kernel(SoftmaxTensors<T> t, int kept_columns) {
     using Chunk = simt::WideVector<T>;
+    using simt::CopyCache, simt::Reuse;
+    // Where much is read twice, the L2 cache is told what is not: it is to keep the rest.
+    constexpr Reuse once = Beside > 0 ? Reuse::none : Reuse::unknown, twice = Beside > 0 ? Reuse::soon : Reuse::unknown;
+    using Column = std::conditional_t<(Beside > 0), int, std::int64_t>;  // 64 bits would take the registers of a chunk
     constexpr int width = simt::kVectorWidth<T>, step = 32 * Warps * width;
-    const std::int64_t row = blockIdx.x, N = t.x.extent(1);
-    const int first = int(threadIdx.x) * width;
+    const std::int64_t row = blockIdx.x;
+    const Column N = Column(t.x.extent(1));
+    const int first = int(threadIdx.x) * width, first_beside = kept_columns + first;
 
     simt::SharedArena arena;
     const auto states = arena.tile<SoftmaxState, 1, Warps>("states");
     const auto kept = arena.matrix<T>("kept", 1, kept_columns);
 
+    Chunk beside[Beside > 0 ? Beside : 1];
+#pragma unroll
+    for (int n = 0; n < Beside; ++n)
+        if (first_beside + n * step < N)
+            beside[n] = simt::read<once>(t.x.template vec<Chunk>(row, first_beside + n * step));
+
     // Begins to copy the chunk at column j. Where there is none to keep, the group is empty, and still counts below.
     const auto fetch = [&](int j) {
-        if (j < kept_columns) simt::copy_async(kept.template vec<Chunk>(0, j), t.x.template vec<Chunk>(row, j));
+        if (j < kept_columns)
+            simt::copy_async<CopyCache::l2_only, once>(kept.template vec<Chunk>(0, j), t.x.template vec<Chunk>(row, j));
         simt::commit_copies();
     };
 #pragma unroll
     for (int n = 0; n < kCopiesAhead; ++n) fetch(first + n * step);
 
     SoftmaxState state;
-    int j = first;
-    for (; j < kept_columns; j += step) {
+    for (int j = first; j < kept_columns; j += step) {
         fetch(j + kCopiesAhead * step);
         simt::wait_copies<kCopiesAhead>();  // all but the newest eight, so the chunk at j is there. Its thread alone
                                             // reads it: no barrier is needed
@@ -117,32 +147,43 @@ __global__ void __launch_bounds__(32 * Warps) resident_softmax_kernel(SoftmaxTen
         state = extended(state, scores);
         watch_scores(row, j, scores);
     }
-    std::int64_t further = j;  // what is not kept
-    for (; further < N; further += step) {
-        const Chunk scores = t.x.template vec<Chunk>(row, further);
-        state = extended(state, scores);
-        watch_scores(row, further, scores);
+#pragma unroll
+    for (int n = 0; n < Beside; ++n) {
+        if (first_beside + n * step >= N) continue;
+        state = extended(state, beside[n]);
+        watch_scores(row, first_beside + n * step, beside[n]);
     }
+    constexpr int batch = kUnkeptAtOnce * step;
+    const Column unkept = kept_columns + Column{Beside} * step,
+                 batches = N > unkept ? (N - unkept + batch - 1) / batch : 0;
+#pragma unroll 1
+    for (Column b = 0; b < batches; ++b)
+        visit_unkept<twice>(t.x, row, unkept + first + b * batch, step, [&](Column j, const Chunk& scores) {
+            state = extended(state, scores);
+            watch_scores(row, j, scores);
+        });
     state = merge_across_block(state, states);
     watch_state(row, state.m, state.l);
 
     const SoftmaxWeight weight(state);
-    for (further -= step; further >= j; further -= step) {  // what was read last is the likeliest to be in the L2 cache
-        const Chunk scores = t.x.template vec<Chunk>(row, further);
-        t.y.template vec<Chunk>(row, further) = weights_of(weight, scores);
-    }
+    const auto write = [&](Column j, Chunk scores) {
+        simt::write<once>(t.y.template vec<Chunk>(row, j), weights_of(weight, scores));
+    };
+#pragma unroll 1
+    for (Column b = batches - 1; b >= 0; --b)  // what was read last is the likeliest to be there
+        visit_unkept<once>(t.x, row, unkept + first + b * batch, step, write);
+#pragma unroll
+    for (int n = 0; n < Beside; ++n)
+        if (first_beside + n * step < N) write(first_beside + n * step, beside[n]);
 #pragma unroll 2  // with four, the compiler's own choice, the first weights are on their way later
-    for (j = first; j < kept_columns; j += step) {
-        const Chunk scores = kept.template vec<Chunk>(0, j);
-        t.y.template vec<Chunk>(row, j) = weights_of(weight, scores);
-    }
+    for (int j = first; j < kept_columns; j += step) write(j, kept.template vec<Chunk>(0, j));
 }
 
-/// Kept columns once, the others twice.
+/// Columns that are kept once, the others twice.
 GlobalBytes resident_softmax_bytes(const ResidentSoftmaxArguments& a) {
     GlobalBytes bytes;
     with_element_type(a.x.type, [&]<class T>(std::type_identity<T>) {
-        const std::int64_t read_again = a.columns() - a.plan.kept_columns;
+        const std::int64_t read_again = a.columns() - a.plan.kept_columns - a.plan.columns_beside;
         bytes.written = std::uint64_t(a.rows()) * std::uint64_t(a.columns()) * sizeof(T);
         bytes.read = bytes.written + std::uint64_t(a.rows()) * std::uint64_t(read_again) * sizeof(T);
     });
@@ -166,9 +207,10 @@ void launch_resident_softmax(const ResidentSoftmaxArguments& a) {
                                                     : register_softmax_kernel<T, kMostWarpsWithRegisters>;
             simt::launch("register_softmax_kernel", config, kernel, tensors);
         } else {
-            const auto kernel = a.plan.warps == kWarpsWithSharedMemory
-                                    ? resident_softmax_kernel<T, kWarpsWithSharedMemory>
-                                    : resident_softmax_kernel<T, kMostWarps>;
+            auto kernel = a.plan.warps == kWarpsWithSharedMemory ? resident_softmax_kernel<T, kWarpsWithSharedMemory, 0>
+                                                                 : resident_softmax_kernel<T, kMostWarps, 0>;
+            if constexpr (sizeof(T) == 4)
+                if (a.plan.keep == Keep::both) kernel = resident_softmax_kernel<T, kMostWarps, kChunksInRegisters>;
             simt::launch("resident_softmax_kernel", config, kernel, tensors, a.plan.kept_columns);
         }
     });

@@ -318,7 +318,7 @@ TEST(ResidentSoftmax, MatchesReferenceWhateverHasRoom) {
         simt::Device device = simt::cpu_device();
         device.shared_bytes_per_block = device.shared_bytes_per_block_optin = bytes;
         const simt::ScopedCpuDevice imitated(device);
-        for (const int64_t N : {1024, 8192, 8200, 10000, 16384, 16392, 20000})
+        for (const int64_t N : {1024, 8192, 8200, 10000, 16384, 16392, 20000, 52000})
             for (const torch::ScalarType dtype : kDtypes) {
                 const torch::Tensor x = normal(2, N).mul(4).to(dtype);
                 const simt::LaunchLog log;
@@ -339,7 +339,8 @@ TEST(ResidentSoftmax, ReadsARowThatFitsOnce) {
     EXPECT_EQ(resident_softmax_bytes(x).written, matrix);
     const torch::Tensor longer = torch::zeros({1, 1 << 20}, test_device());
     const simt::Device device = device_limits(test_device());
-    const uint64_t kept = resident_row(device, simt::ElementType::f32, longer.size(1)).kept_columns;
+    const ResidentRow plan = resident_row(device, simt::ElementType::f32, longer.size(1));
+    const uint64_t kept = plan.kept_columns + plan.columns_beside;
     EXPECT_LT(kept, uint64_t(longer.size(1)));
     EXPECT_EQ(resident_softmax_bytes(longer).read, 2 * longer.nbytes() - kept * sizeof(float));
 }
@@ -362,6 +363,11 @@ TEST(ResidentRow, FillsTheDeviceAndNoMore) {
                     continue;
                 }
                 EXPECT_GE(int64_t(row.shared_bytes), row.kept_columns * bytes + row.warps * 8);
+                EXPECT_EQ(row.keep == Keep::both, row.kept_columns < columns && bytes == 4 && row.warps == kMostWarps);
+                EXPECT_EQ(row.columns_beside * bytes,
+                          row.keep == Keep::both
+                              ? std::min((columns - row.kept_columns) * bytes, bytes_in_registers(row.warps))
+                              : 0);
                 if (row.kept_columns < columns) {
                     EXPECT_GT(int64_t(row.shared_bytes) + 16, limit) << "there is room left";
                 }
