@@ -1,5 +1,7 @@
 #pragma once
 
+#include <utility>
+
 #include "common/attention/dispatch.cuh"
 #include "common/attention/global_bytes.h"
 #include "common/attention/watch.cuh"
@@ -19,137 +21,172 @@ namespace ladder::SIMT_MACHINE {
 /// a weighted mean: the parts with large sums count most. Nothing here knows of keys, heads or masks.
 ///
 ///   grid    x = N
-///   block   256 threads = 8 warps, which own a row together: warp w merges parts w, w + 8, …, fetching four at a time;
-///           lane k owns columns k, k + 32, … Then the warps' results are merged, by the same rule
-///   shared  O_w   [8, D]     32 D     one line per warp
-///           m, s  [1, 8]     64       the largest LSE_p that it met, and the sum of exp(LSE_p - m)
-///   global  reads O_p and LSE_p once; writes O and LSE once
+///   block   one group of D threads for up to 16 parts, else 512 threads in 512 / D groups: thread k of a group owns
+///           column k. The groups share out the parts; a thread has 4, 16 or 8 of them under way at a time. Then the
+///           groups' results are merged, by the same rule
+///   shared  nothing for one group, else
+///           O_g   [G, D]     2048     one line per group
+///           m, s  [1, G]     8 G      the largest LSE_p that it met, and the sum of exp(LSE_p - m)
+///   global  reads O_p once, and LSE_p by every thread of a group; writes O and LSE once
+///
+/// It may start while the kernel that computes the parts still runs (programmatic dependent launch): its blocks take
+/// their places and wait. README.md has what that saves.
 // clang-format on
 
-inline constexpr int kCombineWarps = 8;                     ///< of a block
-inline constexpr int kCombineThreads = 32 * kCombineWarps;  ///< likewise
-inline constexpr int kPartsAtOnce = 4;                      ///< that a warp has under way
+inline constexpr int kCombineThreads = 512;  ///< of a block with several groups
+inline constexpr int kFewParts = 16;         ///< which one group merges
 
 /// What the kernel is given: P parts of each of N rows.
 template <class T>
 struct CombineTensors {
-    simt::GlobalTensor<const float, 3> O_p;    ///< [P, N, D]
-    simt::GlobalTensor<const float, 2> LSE_p;  ///< [P, N]
+    simt::GlobalTensor<const float, 3> O_p;    ///< [N, P, D], of a tensor [P, N, D]
+    simt::GlobalTensor<const float, 2> LSE_p;  ///< [N, P], of a tensor [P, N]
     simt::GlobalTensor<T, 2> O;                ///< [N, D]
     simt::GlobalTensor<float, 1> LSE;          ///< [N]
 };
 
-/// What x, of a part whose sum has the logarithm `part`, contributes where the largest of these is `largest`.
+/// What a part, whose sum has the logarithm `part`, is worth where the largest of these is `largest`.
 ///
 /// The O of a part that saw nothing that counts may be NaN (0 / 0); 0 * NaN would be NaN, so it is left out where
 /// others count. (Left out with it: the NaN of 0 * inf, where a part has only scores of -inf and V is infinite. One
 /// split keeps it.)
-__device__ __forceinline__ float contribution(float x, float part, float largest) {
-    if (part == -INFINITY && largest != -INFINITY) return 0.0f;
-    const float weight = merge_weight(part, largest);
-    return weight * x;
-}
+struct Share {
+    float weight;
+    bool counts;
 
-template <class T, int D>
-__global__ void __launch_bounds__(kCombineThreads, 2) decode_combine_kernel(CombineTensors<T> t) {
-    constexpr int columns = D / 32;
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    __device__ Share(float part, float largest)
+        : weight(merge_weight(part, largest)), counts(part != -INFINITY || largest == -INFINITY) {}
+
+    /// Of the part's x.
+    __device__ float of(float x) const { return counts ? weight * x : 0.0f; }
+};
+
+template <class T, int D, int Groups, int AtOnce>
+__global__ void __launch_bounds__(D* Groups) decode_combine_kernel(CombineTensors<T> t) {
+    const int group = Groups > 1 ? threadIdx.x / D : 0, c = threadIdx.x % D;
     const std::int64_t n = blockIdx.x;
-    const int parts = int(t.O_p.extent(0)), head_dim = int(t.O.extent(1));
+    const auto O_p = t.O_p.slice(n);
+    const auto LSE_p = t.LSE_p.slice(n);
+    const int parts = int(LSE_p.extent(0));
+    const bool column_exists = c < int(O_p.extent(1));
 
-    simt::SharedArena arena;
-    const auto O_w = arena.tile<float, kCombineWarps, D>("O_w");
-    const auto m_w = arena.tile<float, 1, kCombineWarps>("m");
-    const auto s_w = arena.tile<float, 1, kCombineWarps>("s");
+    simt::wait_for_previous_kernel();  // the parts are complete before anyone reads them
 
-    float m = -INFINITY, s = 0.0f, O_n[columns] = {};
-    for (int first = warp; first < parts; first += kPartsAtOnce * kCombineWarps) {
-        const int mine = first + lane * kCombineWarps;  // lane i fetches the LSE of the i-th of these parts
-        float LSE_mine = -INFINITY;                     // as of a part that saw nothing, where there is none
-        if (lane < kPartsAtOnce && mine < parts) LSE_mine = t.LSE_p(mine, n);
-        float O_p[kPartsAtOnce][columns];
+    float m = -INFINITY, s = 0.0f, O_n = 0.0f;
+    for (int first = group * AtOnce; first < parts; first += Groups * AtOnce) {
+        float LSE[AtOnce], O[AtOnce];  // what does not exist counts as a part that saw nothing
 #pragma unroll
-        for (int i = 0; i < kPartsAtOnce; ++i)
-#pragma unroll
-            for (int c = 0; c < columns; ++c) {
-                const int p = first + i * kCombineWarps, column = lane + 32 * c;
-                O_p[i][c] = 0.0f;
-                if (p < parts && column < head_dim) O_p[i][c] = t.O_p(p, n, column);
-            }
+        for (int i = 0; i < AtOnce; ++i) {
+            const bool exists = first + i < parts;
+            LSE[i] = exists ? float(LSE_p(first + i)) : -INFINITY;
+            O[i] = exists && column_exists ? float(O_p(first + i, c)) : 0.0f;
+        }
 
         // BEGIN SOLUTION merge: m, s and O_n, of the parts before and of these, under the new maximum
-        float LSE_p[kPartsAtOnce], m_new = m;
+        float m_new = m;
 #pragma unroll
-        for (int i = 0; i < kPartsAtOnce; ++i) {
-            LSE_p[i] = __shfl_sync(0xffffffffu, LSE_mine, i);
-            const bool is_number = LSE_p[i] == LSE_p[i];  // NaN ranks above all, so that nobody leaves it out
-            m_new = fmaxf(m_new, is_number ? LSE_p[i] : INFINITY);
-        }
-        watch_maximum(n, m_new, warp);
-        s = contribution(s, m, m_new);
+        for (int i = 0; i < AtOnce; ++i)  // NaN ranks above all, so that nobody leaves it out
+            m_new = fmaxf(m_new, LSE[i] == LSE[i] ? LSE[i] : INFINITY);
+        watch_maximum(n, m_new, group);
+        const Share before(m, m_new);
+        s = before.of(s);
+        O_n = before.of(O_n);
 #pragma unroll
-        for (int c = 0; c < columns; ++c) O_n[c] = contribution(O_n[c], m, m_new);
-#pragma unroll
-        for (int i = 0; i < kPartsAtOnce; ++i) {
-            s += contribution(1.0f, LSE_p[i], m_new);
-            const int p = first + i * kCombineWarps;
-            if (p < parts) watch_rescale(n, merge_weight(LSE_p[i], m_new), p);
-#pragma unroll
-            for (int c = 0; c < columns; ++c) O_n[c] += contribution(O_p[i][c], LSE_p[i], m_new);
+        for (int i = 0; i < AtOnce; ++i) {
+            const Share share(LSE[i], m_new);
+            s += share.of(1.0f);
+            O_n += share.of(O[i]);
+            if (first + i < parts) watch_rescale(n, share.weight, first + i);
         }
         m = m_new;
         //= s = 1.0f;
         // END SOLUTION merge
     }
 
-#pragma unroll
-    for (int c = 0; c < columns; ++c) O_w(warp, lane + 32 * c) = O_n[c];
-    if (lane == 0) {
-        m_w(0, warp) = m;
-        s_w(0, warp) = s;
-    }
-    __syncthreads();  // every warp's line is there before anyone merges
-
-    float largest = -INFINITY;
-#pragma unroll
-    for (int w = 0; w < kCombineWarps; ++w) largest = fmaxf(largest, m_w(0, w));
-    for (int c = threadIdx.x; c < head_dim; c += kCombineThreads) {
-        // BEGIN SOLUTION merge: what the warps have, under the maximum of all
-        float sum = 0.0f, O_c = 0.0f;  // in the order of the warps, so that the last bit is always the same
-#pragma unroll
-        for (int w = 0; w < kCombineWarps; ++w) {
-            sum += contribution(s_w(0, w), m_w(0, w), largest);
-            O_c += contribution(O_w(w, c), m_w(0, w), largest);
+    if constexpr (Groups > 1) {
+        simt::SharedArena arena;
+        const auto O_g = arena.tile<float, Groups, D>("O_g");
+        const auto m_g = arena.tile<float, 1, Groups>("m");
+        const auto s_g = arena.tile<float, 1, Groups>("s");
+        O_g(group, c) = O_n;
+        if (c == 0) {
+            m_g(0, group) = m;
+            s_g(0, group) = s;
         }
-        //= const float sum = s_w(0, 0), O_c = O_w(0, c);
+        __syncthreads();  // every group's line is there before the first group merges them
+        if (group > 0) return;
+
+        // BEGIN SOLUTION merge: what the groups have, under the maximum of all
+        m = -INFINITY;
+#pragma unroll
+        for (int g = 0; g < Groups; ++g) m = fmaxf(m, m_g(0, g));
+        s = O_n = 0.0f;  // added up in the order of the groups, so that the last bit is always the same
+#pragma unroll
+        for (int g = 0; g < Groups; ++g) {
+            const Share share(m_g(0, g), m);
+            s += share.of(s_g(0, g));
+            O_n += share.of(O_g(g, c));
+        }
+        //= s = s_g(0, 0);
         // END SOLUTION merge
-        t.O(n, c) = T(O_c / sum);
-        if (c == 0) t.LSE(n) = largest + logf(sum);
     }
+    // s is at least 1, the weight of the largest part, and at most P: the fast functions are exact enough for it.
+    if (column_exists) t.O(n, c) = T(__fdividef(O_n, s));
+    if (c == 0) t.LSE(n) = m + __logf(s);
 }
 
-/// Every partial O and LSE once; O and LSE once.
+/// The same tensor with its first two dimensions exchanged.
+inline simt::TensorArgument by_row(simt::TensorArgument parts) {
+    std::swap(parts.extents[0], parts.extents[1]);
+    std::swap(parts.strides[0], parts.strides[1]);
+    return parts;
+}
+
+/// How a block takes the parts of a row: in groups, and each of them so many at a time. More at a time wait for memory
+/// less often; more than there are only make the kernel longer, and its instructions come from memory too.
+/// Calls `use(integral_constant groups, integral_constant at_once)`.
+template <int D, class Use>
+void with_groups(std::int64_t parts, Use&& use) {
+    if (parts <= kFewParts / 2) return use(std::integral_constant<int, 1>(), std::integral_constant<int, 4>());
+    if (parts <= kFewParts) return use(std::integral_constant<int, 1>(), std::integral_constant<int, kFewParts>());
+    use(std::integral_constant<int, kCombineThreads / D>(), std::integral_constant<int, 8>());
+}
+
+/// Every partial O once, every partial LSE by each thread of a group (a warp's threads in one access); O and LSE once.
 GlobalBytes decode_combine_bytes(const CombineArguments& a) {
     const std::uint64_t parts = a.parts() * a.rows(), row = a.head_dim();
     const std::uint64_t element = a.out.type == simt::ElementType::f32 ? 4 : 2;
-    return {.read = parts * (row + 1) * sizeof(float), .written = a.rows() * (row * element + sizeof(float))};
+    std::uint64_t threads = 0;
+    with_head_dim(a.head_dim(), [&]<int D>(std::integral_constant<int, D>) { threads = D; });
+    return {.read = parts * (row + threads) * sizeof(float), .written = a.rows() * (row * element + sizeof(float))};
 }
 
-/// Launches the kernel compiled for the result's dtype and head dimension.
+/// Launches the kernel compiled for the result's dtype, the head dimension and about so many parts.
 void launch_decode_combine(const CombineArguments& a) {
+    const auto launch = [&]<class T, int D, int Groups, int AtOnce>() {
+        cudaLaunchConfig_t config{};
+        config.gridDim = dim3(unsigned(a.rows()));
+        config.blockDim = dim3(D * Groups);
+        if (Groups > 1)
+            config.dynamicSmemBytes = simt::shared_bytes<float>(Groups, D) + 2 * simt::shared_bytes<float>(1, Groups);
+        config.stream = static_cast<cudaStream_t>(a.stream);
+        cudaLaunchAttribute early{};
+        early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        early.val.programmaticStreamSerializationAllowed = 1;
+        config.attrs = &early;
+        config.numAttrs = simt::current_device().has_compute_capability(9, 0) ? 1 : 0;
+        simt::launch("decode_combine_kernel", config, decode_combine_kernel<T, D, Groups, AtOnce>,
+                     CombineTensors<T>{.O_p = simt::global_tensor<const float, 3>(by_row(a.out_parts)),
+                                       .LSE_p = simt::global_tensor<const float, 2>(by_row(a.lse_parts)),
+                                       .O = simt::global_tensor<T, 2>(a.out),
+                                       .LSE = simt::global_tensor<float, 1>(a.lse)});
+    };
     with_element_type(a.out.type, [&]<class T>(std::type_identity<T>) {
         with_head_dim(a.head_dim(), [&]<int D>(std::integral_constant<int, D>) {
-            cudaLaunchConfig_t config{};
-            config.gridDim = dim3(unsigned(a.rows()));
-            config.blockDim = dim3(kCombineThreads);
-            config.dynamicSmemBytes =
-                simt::shared_bytes<float>(kCombineWarps, D) + 2 * simt::shared_bytes<float>(1, kCombineWarps);
-            config.stream = static_cast<cudaStream_t>(a.stream);
-            simt::launch("decode_combine_kernel", config, decode_combine_kernel<T, D>,
-                         CombineTensors<T>{.O_p = simt::global_tensor<const float, 3>(a.out_parts),
-                                           .LSE_p = simt::global_tensor<const float, 2>(a.lse_parts),
-                                           .O = simt::global_tensor<T, 2>(a.out),
-                                           .LSE = simt::global_tensor<float, 1>(a.lse)});
+            with_groups<D>(a.parts(), [&]<int Groups, int AtOnce>(std::integral_constant<int, Groups>,
+                                                                  std::integral_constant<int, AtOnce>) {
+                launch.template operator()<T, D, Groups, AtOnce>();
+            });
         });
     });
 }

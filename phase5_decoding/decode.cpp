@@ -167,29 +167,42 @@ simt::TensorArgument lengths_argument(const torch::Tensor& int32_lengths) {
             .strides = {1}};
 }
 
-AttentionResult run(const char* entry, Kernel kernel, const torch::Tensor& q, const torch::Tensor& k,
-                    const torch::Tensor& v, const DecodeOptions& options) {
-    DecodeArguments arguments = decode_arguments(kernel, q, k, v, options);
-    const auto in_float32 = q.options().dtype(torch::kFloat32);
-    AttentionResult result{.out = allocate(q.sizes(), q.options()), .lse = allocate(q.sizes().slice(0, 3), in_float32)};
-    arguments.out = tensor_argument("O", result.out.view({-1, q.size(3)}));
-    arguments.lse = tensor_argument("LSE", result.lse.view({-1}));
-
-    torch::Tensor lengths, out_parts, lse_parts;
+/// The kernel that the arguments name, with memory for what it writes: O and LSE of the whole (one split), or of each
+/// piece.
+void launch_first(const torch::Tensor& q, const DecodeOptions& options, DecodeArguments arguments) {
+    torch::Tensor lengths;
     if (options.kv_lengths) {
         lengths = options.kv_lengths->to(torch::kInt32).contiguous();
         arguments.kv_lengths = lengths_argument(lengths);
-    }
-    if (arguments.splits > 1) {
-        out_parts = allocate({arguments.splits, arguments.rows(), q.size(3)}, in_float32);
-        lse_parts = allocate({arguments.splits, arguments.rows()}, in_float32);
-        arguments.out_parts = tensor_argument("O_part", out_parts);
-        arguments.lse_parts = tensor_argument("LSE_part", lse_parts);
     }
     if (arguments.warps)
         run_on(q.device(), cpu::launch_decode_pipelined, cuda::launch_decode_pipelined, arguments);
     else
         run_on(q.device(), cpu::launch_decode_split, cuda::launch_decode_split, arguments);
+}
+
+/// Memory for one O and one LSE of each piece of the keys, which `arguments` then knows: out and lse of
+/// flash_decode_parts().
+AttentionResult allocate_parts(const torch::Tensor& q, DecodeArguments& arguments) {
+    const auto in_float32 = q.options().dtype(torch::kFloat32);
+    const int64_t splits = arguments.splits;
+    const AttentionResult parts{.out = allocate({splits, q.size(0), q.size(1), q.size(2), q.size(3)}, in_float32),
+                                .lse = allocate({splits, q.size(0), q.size(1), q.size(2)}, in_float32)};
+    arguments.out_parts = tensor_argument("O_part", parts.out.view({splits, -1, q.size(3)}));
+    arguments.lse_parts = tensor_argument("LSE_part", parts.lse.view({splits, -1}));
+    return parts;
+}
+
+AttentionResult run(const char* entry, Kernel kernel, const torch::Tensor& q, const torch::Tensor& k,
+                    const torch::Tensor& v, const DecodeOptions& options) {
+    DecodeArguments arguments = decode_arguments(kernel, q, k, v, options);
+    AttentionResult result{.out = allocate(q.sizes(), q.options()),
+                           .lse = allocate(q.sizes().slice(0, 3), q.options().dtype(torch::kFloat32))};
+    arguments.out = tensor_argument("O", result.out.view({-1, q.size(3)}));
+    arguments.lse = tensor_argument("LSE", result.lse.view({-1}));
+    AttentionResult parts;
+    if (arguments.splits > 1) parts = allocate_parts(q, arguments);
+    launch_first(q, options, arguments);
     if (arguments.splits > 1)
         run_on(q.device(), cpu::launch_decode_combine, cuda::launch_decode_combine,
                CombineArguments{.out_parts = arguments.out_parts,
@@ -231,6 +244,18 @@ AttentionResult flash_decode_plain(const torch::Tensor& q, const torch::Tensor& 
 AttentionResult flash_decode_pipelined(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                        const DecodeOptions& options) {
     return run("flash_decode_pipelined", Kernel::pipelined, q, k, v, options);
+}
+
+AttentionResult flash_decode_parts(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                                   const DecodeOptions& options) {
+    if (options.splits && *options.splits == 1)
+        refuse("splits: it is 1; 2 or more are accepted here: one piece is the whole, which flash_decode gives");
+    DecodeArguments arguments = decode_arguments(Kernel::chosen, q, k, v, options);
+    arguments.splits = std::max(2, arguments.splits);
+    const AttentionResult parts = allocate_parts(q, arguments);
+    launch_first(q, options, arguments);
+    check_written("flash_decode_parts", parts);
+    return parts;
 }
 
 int flash_decode_splits(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
@@ -298,6 +323,19 @@ TORCH_LIBRARY_FRAGMENT(flash_ladder, library) {
                               .kv_lengths = from_schema(kv_lengths),
                               .splits = from_schema(splits)});
             return std::tuple(r.out, r.lse);
+        });
+    library.def(
+        "flash_decode_parts(Tensor q, Tensor k, Tensor v, *, Tensor? kv_lengths=None, int? splits=None, str "
+        "mask=\"none\", float? scale=None) -> (Tensor out_parts, Tensor lse_parts)",
+        [](const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+           const c10::optional<torch::Tensor>& kv_lengths, c10::optional<int64_t> splits, const std::string& mask,
+           c10::optional<double> scale) {
+            const AttentionResult parts =
+                flash_decode_parts(q, k, v,
+                                   {.attention = {.scale = from_schema(scale), .mask = mask_named(mask, kMasks)},
+                                    .kv_lengths = from_schema(kv_lengths),
+                                    .splits = from_schema(splits)});
+            return std::tuple(parts.out, parts.lse);
         });
     library.def("merge_partials(Tensor out_parts, Tensor lse_parts) -> (Tensor out, Tensor lse)",
                 [](const torch::Tensor& out_parts, const torch::Tensor& lse_parts) {

@@ -51,6 +51,15 @@ AttentionResult flash_decode_plain(const torch::Tensor& q, const torch::Tensor& 
 AttentionResult flash_decode_pipelined(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                        const DecodeOptions& options = {});
 
+/// The first half of flash_decode: attention over each piece of the keys on its own, for merge_partials(), where pieces
+/// of other calls, or of other devices, may join them. Into two pieces at least; a piece without keys is out 0, lse
+/// -inf.
+///
+///   out  [splits, B, Hq, Sq, D]  float32
+///   lse  [splits, B, Hq, Sq]     float32
+AttentionResult flash_decode_parts(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                                   const DecodeOptions& options = {});
+
 /// The split count that flash_decode uses for such a call: the given one, or the planned one.
 int flash_decode_splits(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                         const DecodeOptions& options = {});

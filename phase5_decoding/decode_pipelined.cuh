@@ -76,19 +76,22 @@ template <class Shape, int D, class T, class Ring>
 __device__ __forceinline__ void fetch_tile(const Ring& ring, int first_row,
                                            const simt::GlobalTensor<const T, 2>& matrix, int first_key, int end) {
     using Wide = simt::WideVector<T>;
+    using simt::CopyCache, simt::Reuse;
     const int lane = threadIdx.x % 32, first = lane / Shape::lanes_per_row;
     const int column = lane % Shape::lanes_per_row * Shape::width;
     if (column >= int(matrix.extent(1))) return;
     if (first_key + Shape::keys <= end) {
 #pragma unroll
         for (int r = first; r < Shape::keys; r += Shape::rows_at_once)
-            simt::copy_async(ring.template vec<Wide>(first_row + r, swizzled<D>(r, column)),
-                             matrix.template vec<Wide>(first_key + r, column));
+            simt::copy_async<CopyCache::l2_only, Reuse::none>(
+                ring.template vec<Wide>(first_row + r, swizzled<D>(r, column)),
+                matrix.template vec<Wide>(first_key + r, column));
     } else {
         for (int r = first; r < Shape::keys; r += Shape::rows_at_once) {
             if (first_key + r < end)
-                simt::copy_async(ring.template vec<Wide>(first_row + r, swizzled<D>(r, column)),
-                                 matrix.template vec<Wide>(first_key + r, column));
+                simt::copy_async<CopyCache::l2_only, Reuse::none>(
+                    ring.template vec<Wide>(first_row + r, swizzled<D>(r, column)),
+                    matrix.template vec<Wide>(first_key + r, column));
             else
                 ring.template vec<Wide>(first_row + r, swizzled<D>(r, column)) = Wide{};
         }
@@ -101,6 +104,7 @@ __global__ void __launch_bounds__(32 * W) decode_pipelined_kernel(DecodeTensors<
     using Wide = simt::WideVector<T>;
     constexpr int R = Shape::rows, threads = Shape::threads, slots = Shape::slots;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    simt::let_next_kernel_start();  // the merge's blocks take their places beside these, and wait there
 
     const int rows = t.group * t.queries, row_tiles = (rows + R - 1) / R;
     const int b = blockIdx.z, kv_head = blockIdx.y;

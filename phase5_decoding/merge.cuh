@@ -10,7 +10,7 @@ namespace ladder::SIMT_MACHINE {
 /// their LSE). Equality is asked first, so that inf - inf is never computed: where all parts are -inf each counts once,
 /// and the 0 or NaN in them stays what it is.
 __device__ __forceinline__ float merge_weight(float part, float whole) {
-    return part == whole ? 1.0f : __expf(part - whole);
+    return __expf(part == whole ? 0.0f : part - whole);
 }
 
 }  // namespace ladder::SIMT_MACHINE

@@ -52,6 +52,53 @@ TEST(MergePartials, PartsMakeTheWhole) {
     check(Family::normal, 24, 2);  // 75 parts: more than a warp has lanes
 }
 
+TEST(DecodeParts, MergeToTheWhole) {
+    for (const auto dtype : {torch::kFloat32, torch::kBFloat16})
+        for (const std::optional<int64_t> splits :
+             {std::optional<int64_t>(), std::optional<int64_t>(2), std::optional<int64_t>(5)}) {
+            const auto [q, k, v] = make_inputs({.batch = 2,
+                                                .query_heads = 4,
+                                                .kv_heads = 2,
+                                                .key_length = 500,
+                                                .head_dim = 40,
+                                                .dtype = dtype,
+                                                .seed = 5},
+                                               test_device());
+            const AttentionResult parts = flash_decode_parts(q, k, v, {.splits = splits});
+            EXPECT_GE(parts.out.size(0), 2);
+            EXPECT_EQ(parts.out.scalar_type(), torch::kFloat32);
+            if (splits) EXPECT_EQ(parts.out.size(0), *splits);
+            AttentionResult merged = merge_partials(parts.out, parts.lse);
+            merged.out = merged.out.to(dtype);
+            const Comparison verdict = compare_attention(merged, q, k, v);
+            EXPECT_TRUE(verdict.passed) << verdict.report;
+        }
+}
+
+TEST(DecodeParts, OnePieceIsRefused) {
+    const auto [q, k, v] = make_inputs({.key_length = 20}, test_device());
+    try {
+        flash_decode_parts(q, k, v, {.splits = 1});
+        FAIL() << "not refused";
+    } catch (const std::invalid_argument& error) {
+        EXPECT_NE(std::string(error.what()).find("flash_decode gives"), std::string::npos) << error.what();
+    }
+}
+
+TEST(MergePartials, ManyPartsMakeTheWhole) {
+    for (const int64_t parts : {8, 9, 16, 17, 40, 200})
+        for (const int64_t head_dim : {8, 64, 128, 200}) {
+            at::manual_seed(parts);
+            const torch::Tensor out = at::randn({parts, 1, 2, 1, head_dim}), lse = 3 * at::randn({parts, 1, 2, 1});
+            const AttentionResult merged = merge_partials(out.to(test_device()), lse.to(test_device()));
+            const torch::Tensor weights = at::softmax(lse.to(torch::kFloat64), 0).unsqueeze(-1);
+            EXPECT_TRUE(at::allclose(merged.out.cpu().to(torch::kFloat64), (weights * out).sum(0), 1e-5, 1e-5))
+                << parts << " parts, D " << head_dim;
+            EXPECT_TRUE(at::allclose(merged.lse.cpu().to(torch::kFloat64), at::logsumexp(lse.to(torch::kFloat64), 0),
+                                     1e-5, 1e-5));
+        }
+}
+
 TEST(MergePartials, GroupingDoesNotMatter) {
     const auto [q, k, v] = make_inputs({.query_heads = 2, .kv_heads = 2, .key_length = 90, .seed = 9}, test_device());
     const auto [out, lse] = partials(q, k, v, 30);

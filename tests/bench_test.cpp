@@ -294,14 +294,6 @@ TEST_P(Checking, RejectsAWrongLogSumExpAndTheMaskLeftOut) {
 INSTANTIATE_TEST_SUITE_P(Both, Checking, testing::Bool(),
                          [](const auto& info) { return info.param ? "whole" : "windows"; });
 
-TEST(Merging, IsHeldAgainstTheWeightedMean) {
-    const Tensors parts = {at::randn({3, 1, 2, 1, 4}), at::randn({3, 1, 2, 1})};
-    const torch::Tensor weights = at::softmax(parts[1], 0).unsqueeze(-1);
-    const Tensors fine = {(weights * parts[0]).sum(0), at::logsumexp(parts[1], 0)};
-    EXPECT_TRUE(judge_merge(parts, fine).right);
-    EXPECT_FALSE(judge_merge(parts, {parts[0].mean(0), fine[1]}).right) << "a plain mean is no merge";
-}
-
 TEST(Inputs, TheSameSeedGivesTheSameNumbers) {
     const Problem p = problems_to_check()[1];
     const Tensors a = make_inputs(p, torch::kCPU, 5), b = make_inputs(p, torch::kCPU, 5),
@@ -455,7 +447,7 @@ Report full_report() {
             result.measurements.push_back(rung);
         }
         if (c.phase == 4) result.measurements.push_back(measured("fa2", Role::peer, 0.1));
-        if (c.phase == 5) result.measurements.push_back(measured("merge_partials", Role::step, 0.002));
+        if (c.phase == 5) result.measurements.push_back(measured("flash_decode_parts", Role::step, 0.002));
         if (c.problem.work == Work::softmax)
             result.measurements.push_back(measured("torch", Role::peer, 3));
         else

@@ -71,16 +71,14 @@ class Attempts(unittest.TestCase):
         self.assert_says(verdict, "several splits", "LSE is wrong too")
 
     def test_a_mean_without_weights(self):
-        verdict = self.judged("merge", ("contribution(1.0f, LSE_p[i], m_new)", "LSE_p[i] == -INFINITY ? 0.0f : 1.0f"),
-                              ("contribution(O_p[i][c], LSE_p[i], m_new)", "O_p[i][c]"), ("s = contribution(s, m, m_new);", ""),
-                              ("O_n[c] = contribution(O_n[c], m, m_new);", ";"),
-                              ("contribution(s_w(0, w), m_w(0, w), largest)", "s_w(0, w)"),
-                              ("contribution(O_w(w, c), m_w(0, w), largest)", "O_w(w, c)"))
+        verdict = self.judged("merge", ("share.of(1.0f)", "(LSE[i] == -INFINITY ? 0.0f : 1.0f)"), ("share.of(O[i])", "O[i]"),
+                              ("s = before.of(s);", ""), ("O_n = before.of(O_n);", ";"),
+                              ("share.of(s_g(0, g))", "s_g(0, g)"), ("share.of(O_g(g, c))", "O_g(g, c)"))
         self.assert_says(verdict, "several parts", mistake="phase5_decoding/splits_not_weighted")
 
     def test_infinity_minus_infinity(self):
-        verdict = self.judged("merge", ("contribution(1.0f, LSE_p[i], m_new)", "__expf(LSE_p[i] - m_new)"),
-                              ("contribution(O_p[i][c], LSE_p[i], m_new)", "__expf(LSE_p[i] - m_new) * O_p[i][c]"))
+        verdict = self.judged("merge", ("share.of(1.0f)", "__expf(LSE[i] - m_new)"),
+                              ("share.of(O[i])", "__expf(LSE[i] - m_new) * O[i]"))
         self.assert_says(verdict, "parts that saw no key", "NaN", "only in row 0")
 
     def test_the_best_number_of_splits(self):

@@ -104,6 +104,13 @@ def main(library, device="cpu"):
     close("merge_partials out", out, expected_out, 1e-5)
     close("merge_partials lse", lse, expected_lse, 1e-5)
 
+    parts = ops.flash_decode_parts(q[:, :, :1], cache_k, cache_v, kv_lengths=lengths, splits=3)
+    out, lse = ops.merge_partials(*parts)
+    expected_out, expected_lse = reference(q[:, :, :1], cache_k, cache_v, lengths=lengths)
+    close("flash_decode_parts, merged, out", out, expected_out, 1e-5)
+    close("flash_decode_parts, merged, lse", lse, expected_lse, 1e-5)
+    refuses("flash_decode_parts, one piece", lambda: ops.flash_decode_parts(q, cache_k, cache_v, splits=1), "splits", "2")
+
     half = ops.fa2_forward(q.half(), k.half(), v.half())[0]
     assert half.dtype == torch.float16
     close("fa2_forward float16", half, reference(q.half(), k.half(), v.half())[0], 5e-3)
@@ -113,7 +120,8 @@ def main(library, device="cpu"):
         refuses(f"{name}, 3 heads", lambda name=name: getattr(ops, name)(q[:, :3], k, v), "q:", "3", "2")
     refuses("causal_forward, unknown mask", lambda: ops.causal_forward(q, k, v, mask="diagonal"), "mask", "diagonal")
 
-    tested = set(full) | {"safe_softmax", "online_softmax", "block_softmax", "causal_forward", "merge_partials"}
+    tested = set(full) | {"safe_softmax", "online_softmax", "block_softmax", "causal_forward", "merge_partials",
+                          "flash_decode_parts"}
     registered = {schema.name.split("::")[1] for schema in torch._C._jit_get_all_schemas()
                   if schema.name.startswith("flash_ladder::")}
     assert registered == tested, f"registered but not tested here, or the reverse: {sorted(registered ^ tested)}"

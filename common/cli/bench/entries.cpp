@@ -100,20 +100,23 @@ Contestant contestant(const AttentionEntry& entry, const Problem& problem, const
     return result;
 }
 
-/// The second kernel of a split decode, on parts of its own. In a decode it finds them in the L2 cache, where the first
-/// kernel has just put them; so it does here.
-Contestant merge_step(const Problem& p, const Tensors& inputs, std::int64_t splits) {
-    const auto in_float32 = inputs[0].options().dtype(torch::kFloat32);
-    const Tensors parts = {at::randn({splits, p.batch, p.query_heads, p.queries, p.head_dim}, in_float32),
-                           at::randn({splits, p.batch, p.query_heads, p.queries}, in_float32)};
-    return {.name = "merge_partials",
+/// The first kernel of a split decode alone. What the whole takes more is the price of merging.
+Contestant parts_step(const Problem& problem, const Tensors& inputs, std::int64_t splits) {
+    const auto expected = std::make_shared<const Expected>(problem, inputs);
+    const double parts = double(splits) * double(inputs[0].numel()) * sizeof(float);
+    return {.name = "flash_decode_parts",
             .role = Role::step,
-            .call = [parts](const Tensors&) -> Tensors {
-                const AttentionResult r = merge_partials(parts[0], parts[1]);
+            .call = [problem](const Tensors& t) -> Tensors {
+                const AttentionResult r = flash_decode_parts(t[0], t[1], t[2], decode_options_of(problem));
                 return {r.out, r.lse};
             },
-            .judge = [parts](const Tensors& outputs) { return judge_merge(parts, outputs); },
-            .useful_bytes = double(parts[0].nbytes() + parts[1].nbytes()) * double(splits + 1) / double(splits)};
+            .judge =
+                [expected, type = inputs[0].scalar_type()](const Tensors& outputs) {
+                    const torch::Tensor lse = outputs[1].to(torch::kFloat64);
+                    const torch::Tensor out = (at::softmax(lse, 0).unsqueeze(-1) * outputs[0]).sum(0);
+                    return expected->judge({out.to(type), at::logsumexp(lse, 0).to(torch::kFloat32)});
+                },
+            .useful_bytes = useful_bytes(problem) + parts};
 }
 
 }  // namespace
@@ -137,7 +140,7 @@ std::vector<Contestant> companions(const std::vector<std::string>& entries, cons
     for (const std::string& entry : entries) {
         if (entry == "flash_decode") {
             const int splits = flash_decode_splits(inputs[0], inputs[1], inputs[2], decode_options_of(problem));
-            if (splits > 1) result.push_back(merge_step(problem, inputs, splits));
+            if (splits > 1) result.push_back(parts_step(problem, inputs, splits));
         }
         if (entry == "causal_forward" && problem.mask != Mask::none) {
             Problem unmasked = problem;

@@ -102,7 +102,7 @@ Table table_of(const Report& report, const std::vector<Row>& rows) {
     using Align = Table::Align;
     const std::vector<std::string> peers = peers_of(rows);
     const auto any = [&](const auto& predicate) { return std::ranges::any_of(rows, predicate); };
-    const bool merges = any([](const Row& r) { return r.result->find("merge_partials") != nullptr; });
+    const bool merges = any([](const Row& r) { return r.result->find("flash_decode_parts") != nullptr; });
     const bool on_gpu = any([](const Row& r) { return occupied_by(*r.rung).registers > 0; });
 
     std::vector<Table::Column> columns = {{"problem"},
@@ -136,9 +136,10 @@ Table table_of(const Report& report, const std::vector<Row>& rows) {
             cells.push_back({peer ? times(ratio(*result, *rung, *peer)) : "-"});
         }
         if (merges) {
-            const Measurement* merge = result->find("merge_partials");
-            cells.push_back(
-                {merge && merge->available() ? percent(merge->milliseconds.median / rung->milliseconds.median) : "-"});
+            const Measurement* parts = result->find("flash_decode_parts");
+            cells.push_back({parts && parts->available()
+                                 ? percent(1.0 - parts->milliseconds.median / rung->milliseconds.median)
+                                 : "-"});
         }
         const Occupied occupied = occupied_by(*rung);
         cells.push_back({occupied.shared_bytes ? fmt::format("{:.1f}K", double(occupied.shared_bytes) / 1024) : "-"});
@@ -249,8 +250,8 @@ std::string legend(const Report& report) {
         "a softmax one read and one write, of decoding each key and value once. float32 is never rounded to tf32.";
     if (std::ranges::any_of(report.cases, [](const CaseResult& c) { return c.what.phase == 4; }))
         text += " fa2: phase 3 on the same tensors without the mask.";
-    if (std::ranges::any_of(report.cases, [](const CaseResult& c) { return c.find("merge_partials"); }))
-        text += " merge: the combine kernel alone, as a part of the whole; sN: N splits asked for.";
+    if (std::ranges::any_of(report.cases, [](const CaseResult& c) { return c.find("flash_decode_parts"); }))
+        text += " merge: what the whole takes more than its first kernel alone; sN: N splits asked for.";
     return wrapped(text, 2, kWidth);
 }
 

@@ -124,17 +124,4 @@ Verdict Expected::judge(const Tensors& outputs) const {
     return verdict;
 }
 
-Verdict judge_merge(const Tensors& parts, const Tensors& outputs) {
-    const auto merged = [&](torch::ScalarType dtype) {
-        const torch::Tensor out = parts[0].to(dtype), lse = parts[1].to(dtype);
-        return std::pair((at::softmax(lse, 0).unsqueeze(-1) * out).sum(0), at::logsumexp(lse, 0));
-    };
-    const auto [out, lse] = merged(torch::kFloat64);
-    const auto [fair_out, fair_lse] = merged(torch::kFloat32);
-    Verdict verdict;
-    fold(verdict, reference::compare(outputs[0], out, fair_out, magnitude_of(parts[0])));
-    fold(verdict, reference::compare(outputs[1], lse, fair_lse, std::max(1.0, magnitude_of(lse)), "lse"));
-    return verdict;
-}
-
 }  // namespace ladder::cli::bench

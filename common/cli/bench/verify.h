@@ -61,7 +61,4 @@ class Expected {
     std::string description_;
 };
 
-/// What merging partial results has to give: float64 again, all of it.
-Verdict judge_merge(const Tensors& parts, const Tensors& outputs);
-
 }  // namespace ladder::cli::bench
