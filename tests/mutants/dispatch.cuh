@@ -1,7 +1,8 @@
 #pragma once
 
-// In the place of common/attention/dispatch.cuh: a mutant is compiled for one head dimension and one element type, the
-// CompiledElement that generate.py writes above it, so that thirty of them do not cost thirty times what a phase costs.
+// In the place of common/attention/dispatch.cuh: a mutant is compiled for one head dimension (for wide tiles,
+// kCompiledWideHeadDim) and one element type, CompiledElement; generate.py writes both above it. So thirty of them do not
+// cost thirty times what a phase costs.
 
 #include <stdexcept>
 #include <type_traits>
@@ -24,7 +25,8 @@ void with_head_dim(std::int64_t head_dim, Use&& use) {
 
 template <class Use>
 void with_wide_head_dim(std::int64_t head_dim, Use&& use) {
-    with_head_dim(head_dim, use);
+    if (head_dim > kCompiledWideHeadDim) throw std::logic_error("this mutant is compiled for smaller head dimensions");
+    use(std::integral_constant<int, kCompiledWideHeadDim>());
 }
 
 inline unsigned ceil_div(std::int64_t a, std::int64_t b) { return unsigned((a + b - 1) / b); }

@@ -51,7 +51,8 @@ std::vector<Trial> trials(torch::ScalarType dtype) {
          {Softmax{"safe", safe_softmax}, Softmax{"online", online_softmax}, Softmax{"block", block_plain_softmax}})
         for (const int64_t columns : {1, 45, 1001, 5000}) add(entry, columns);
     for (const int64_t columns : {8, 1000, 5000, 20000}) add({"resident", resident_softmax}, columns);
-    add({"resident, little room,", resident_softmax_in_little_room}, 20000);
+    for (const int64_t columns : {20000, 40000})  // what registers hold beside it, and more than that
+        add({"resident, little room,", resident_softmax_in_little_room}, columns);
     for (Trial& attention : attention_trials(online_attention, dtype, "attention "))
         trials.push_back(std::move(attention));
     if (dtype == torch::kFloat32)

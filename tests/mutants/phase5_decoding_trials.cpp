@@ -1,3 +1,4 @@
+#include "common/reference/wide_device.h"
 #include "phase5_decoding/decode.h"
 #include "tests/mutants/trials.h"
 
@@ -50,6 +51,22 @@ void add_pipelined_trials(std::vector<Trial>& trials, torch::ScalarType dtype) {
         }
 }
 
+/// Parts of a few rows, whose sums are of different sizes, against their weighted mean in float64.
+Trial merge_trial(int64_t parts) {
+    return trial("merge_of_" + std::to_string(parts) + "_parts", [=]() -> ::testing::AssertionResult {
+        at::manual_seed(parts);
+        const torch::Tensor out = at::randn({parts, 1, 3, 2, 24}), lse = 3 * at::randn({parts, 1, 3, 2});
+        const AttentionResult merged = merge_partials(out, lse);
+        const torch::Tensor weights = at::softmax(lse.to(torch::kFloat64), 0).unsqueeze(-1);
+        const torch::Tensor expected = (weights * out).sum(0), expected_lse = at::logsumexp(lse.to(torch::kFloat64), 0);
+        if (!at::allclose(merged.out.to(torch::kFloat64), expected, 1e-5, 1e-5))
+            return ::testing::AssertionFailure() << "O of " << parts << " parts is wrong";
+        if (!at::allclose(merged.lse.to(torch::kFloat64), expected_lse, 1e-5, 1e-5))
+            return ::testing::AssertionFailure() << "LSE of " << parts << " parts is wrong";
+        return ::testing::AssertionSuccess();
+    });
+}
+
 }  // namespace
 
 std::vector<Trial> trials(torch::ScalarType dtype) {
@@ -77,7 +94,14 @@ std::vector<Trial> trials(torch::ScalarType dtype) {
             add("lengths", decode(3, lengths), lengths);
         }
     if (dtype != torch::kFloat32) add_pipelined_trials(trials, dtype);
-    // More splits than the combine kernel merges at a time.
+    // Launches that may start early, on a device that has them.
+    trials.push_back(
+        attention_trial(reference::on_wide_device(decode(3)),
+                        {.name = "early_merge", .key_length = 3 * 128, .head_dim = 8, .dtype = dtype, .seed = 12}));
+    // One group and several, a whole round of parts and a part of one, more than all groups take at once.
+    if (dtype == torch::kFloat32)
+        for (const int64_t parts : {2, 7, 16, 17, 150}) trials.push_back(merge_trial(parts));
+    // More splits than one group of the combine kernel merges.
     trials.push_back(attention_trial(
         decode(36), {.name = "many_splits", .key_length = 36 * 128, .head_dim = 8, .dtype = dtype, .seed = 12}));
     // The sums of one lane are short where 32 of them share the keys.
