@@ -94,6 +94,9 @@ std::string pipelined_complaint(const torch::Tensor& q, const DecodeArguments& a
         return std::string("q: the dtype is ") + c10::toString(q.scalar_type()) + "; accepts float16 and bfloat16";
     if (!a.q.rows_aligned_to_16_bytes() || !a.k.rows_aligned_to_16_bytes() || !a.v.rows_aligned_to_16_bytes())
         return "q, k, v: their rows must start at multiples of 16 bytes and be multiples of 16 bytes long";
+    if (a.key_length() > kMostPipelinedKeys)
+        return "k: it has " + std::to_string(a.key_length()) + " keys; accepts up to " +
+               std::to_string(kMostPipelinedKeys);
     if (a.mask != Mask::none && a.query_length() > 1)
         return "mask: with several query tokens, none is accepted: all rows must see the same keys";
     return {};

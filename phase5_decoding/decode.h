@@ -20,8 +20,8 @@ struct DecodeOptions {
     /// cache's capacity. On a GPU that waits for the stream.
     std::optional<torch::Tensor> kv_lengths = {};
 
-    /// Into how many pieces to split the keys of each sequence: 1 to 1024. Pieces are made of tiles of 128 keys; with
-    /// fewer tiles than pieces, some are empty. Chosen from the device and the problem when absent.
+    /// Into how many pieces to split the keys of each sequence: 1 to 1024. Pieces are made of runs of up to 128 keys;
+    /// with fewer runs than pieces, some are empty. Chosen from the device and the problem when absent.
     std::optional<std::int64_t> splits = {};
 };
 
@@ -45,7 +45,7 @@ AttentionResult flash_decode_plain(const torch::Tensor& q, const torch::Tensor& 
                                    const DecodeOptions& options = {});
 
 /// The same with the kernel of decode_pipelined.cuh, always: float16 or bfloat16; rows of q, k and v that start at
-/// multiples of 16 bytes and are multiples of 16 bytes long; a mask with one query token only. Throws
+/// multiples of 16 bytes and are multiples of 16 bytes long; up to 2^30 keys; a mask with one query token only. Throws
 /// std::invalid_argument for anything else, and for a device with too little shared memory; std::runtime_error for one
 /// below compute capability 8.0.
 AttentionResult flash_decode_pipelined(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,

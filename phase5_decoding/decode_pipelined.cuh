@@ -21,13 +21,15 @@ namespace ladder::SIMT_MACHINE {
 ///     Each warp has a ring of its own, with 16 KiB under way at any time, so the loop needs no block-wide barrier;
 ///   - scores and P V are products on the tensor cores. Their tiles have 16 rows, so up to 16 rows of Q cost the same;
 ///   - tiles are swizzled, not padded: a piece of 16 bytes of row r lies in column c xor r. Padding would keep the banks
-///     apart as well, but rows that do not start at multiples of 128 bytes slow the copies down (README.md has figures).
+///     apart as well, but rows that do not start at multiples of 128 bytes slow the copies down (README.md has figures);
+///   - a split is no run of keys: the splits take runs of 16 W keys in turn;
+///   - the L2 cache is told that nobody reads a key again, and the merge may start while the last blocks still run.
 ///
 /// Every row of a block sees the same keys: a causal mask over several query tokens is for decode.cuh.
 ///
 ///   rows    (Hq / Hkv) Sq a KV head, row = query * group + head in group; 16 of them a block
 ///   grid    x = splits * ceil(rows / 16), y = Hkv, z = B
-///   block   W = 4 or 8 warps; warp w takes keys [16 w, 16 w + 16) of each run of 16 W
+///   block   W = 4 or 8 warps; warp w takes keys [16 w, 16 w + 16) of each of its runs of 16 W
 ///
 ///   shared  ring  [W S 16, D]        32 W S D      S = 2 (256 / D) + 1 tiles a warp, of K and V in turn
 ///           Q_i   [16, D]            32 D          read by all warps, for each 16 keys anew
@@ -53,7 +55,7 @@ struct PipelineShape {
     static constexpr int rows_at_once = 32 / lanes_per_row;  ///< rows that a warp copies with one instruction
     static constexpr int merged_rows = D <= 128 ? 4 : 2;     ///< rows of O that the warps merge at a time
     static constexpr int merge_pitch = D + 8;                ///< of O_w: eight banks from row to row
-    static_assert(kKeyTile % keys_of_block == 0 && rows % merged_rows == 0);
+    static_assert(rows % merged_rows == 0);
 
     /// Of a block.
     static constexpr std::size_t shared_bytes =
@@ -121,12 +123,11 @@ __global__ void __launch_bounds__(32 * W) decode_pipelined_kernel(DecodeTensors<
     const auto m_of = arena.tile<float, W, R>("m");
     const auto l_of = arena.tile<float, W, R>("l");
 
-    // The splits are equal to within a tile of kKeyTile keys; with fewer tiles than splits some have nothing to do.
-    const int keys = t.visible_keys(b, t.queries - 1), tiles = keys / kKeyTile + (keys % kKeyTile > 0);
-    const int each = tiles / t.splits, larger = tiles % t.splits;  // so many splits have a tile more than the others
-    const int begin = (split * each + (split < larger ? split : larger)) * kKeyTile;
-    const int planned_end = begin + (each + (split < larger)) * kKeyTile, end = planned_end < keys ? planned_end : keys;
-    const int first = begin + Shape::keys * warp;  // of this warp's keys
+    // The splits take the runs of 16 W keys in turn, so that all of them walk through memory side by side, and end
+    // together. With fewer runs than splits some have nothing to do.
+    const int end = t.visible_keys(b, t.queries - 1), step = t.splits * Shape::keys_of_block;
+    const int first = split * Shape::keys_of_block + Shape::keys * warp;  // of this warp's keys
+    const bool has_keys = split * Shape::keys_of_block < end;
 
     // Q_i is asked for before anything else: behind the tiles it would arrive last, and all would wait for it.
     for (int i = threadIdx.x; i < R * Shape::lanes_per_row; i += threads) {
@@ -150,8 +151,8 @@ __global__ void __launch_bounds__(32 * W) decode_pipelined_kernel(DecodeTensors<
     };
 #pragma unroll
     for (int j = 0; j < Shape::ahead; ++j) {
-        fetch(K, first + j * Shape::keys_of_block);
-        fetch(V, first + j * Shape::keys_of_block);
+        fetch(K, first + j * step);
+        fetch(V, first + j * step);
     }
 
     const int surplus = head_dim + lane * Shape::width;  // a column that no copy reaches, zero once and for all
@@ -168,11 +169,11 @@ __global__ void __launch_bounds__(32 * W) decode_pipelined_kernel(DecodeTensors<
     float m_i[2] = {-INFINITY, -INFINITY}, l_i[2] = {0.0f, 0.0f};  // l_i: of this lane's keys
     simt::FragmentC O_i[D / 8] = {};
 
-    for (int first_key = first; first_key < end; first_key += Shape::keys_of_block) {
+    for (int first_key = first; first_key < end; first_key += step) {
         simt::wait_copies<slots - 2>();
         __syncwarp();  // K_j is complete before other lanes read it; everyone is done with V_{j-1} before it is
                        // overwritten
-        fetch(K, first_key + Shape::ahead * Shape::keys_of_block);
+        fetch(K, first_key + Shape::ahead * step);
 
         simt::FragmentC S_ij[2] = {};
 #pragma unroll
@@ -223,7 +224,7 @@ __global__ void __launch_bounds__(32 * W) decode_pipelined_kernel(DecodeTensors<
 
         simt::wait_copies<slots - 2>();
         __syncwarp();  // V_j is complete before other lanes read it; everyone is done with K_j before it is overwritten
-        fetch(V, first_key + Shape::ahead * Shape::keys_of_block);
+        fetch(V, first_key + Shape::ahead * step);
 #pragma unroll
         for (int n = 0; n < D / 8; n += 2) {
             simt::FragmentB<T> v[2];
@@ -279,7 +280,7 @@ __global__ void __launch_bounds__(32 * W) decode_pipelined_kernel(DecodeTensors<
                 m_row = fmaxf(m_row, m_of(w, r));
             }
             // A row that sees no key here is 0; one whose scores are all -inf is 0 / 0: NaN, as softmax has it.
-            const float o = begin < end ? O_row / l_row : 0.0f;
+            const float o = has_keys ? O_row / l_row : 0.0f;
             const float lse = m_row + logf(l_row);
             const std::int64_t n =
                 std::int64_t(b * t.K.extent(1) * t.group + kv_head * t.group + row % t.group) * t.queries +

@@ -563,6 +563,8 @@ TEST(Pipelined, RefusesWhatItCannotTake) {
     EXPECT_TRUE(refuses(torch::ones({1, 1, 1, 64}, test_device()), torch::ones({1, 1, 9, 64}, test_device()), {},
                         {"flash_decode_pipelined", "Float", "float16"}));
     EXPECT_TRUE(refuses(half({1, 1, 1, 60}), half({1, 1, 9, 60}), {}, {"flash_decode_pipelined", "16 bytes"}));
+    EXPECT_TRUE(refuses(half({1, 1, 1, 8}), half({1, 1, 1, 8}).expand({1, 1, (int64_t{1} << 30) + 1, 8}), {},
+                        {"flash_decode_pipelined", "1073741825 keys", "1073741824"}));
     EXPECT_TRUE(refuses(half({1, 1, 1, 64}), half({1, 1, 9, 72}).slice(3, 4, 68), {}, {"16 bytes"}));
     EXPECT_TRUE(refuses(half({1, 1, 2, 64}), half({1, 1, 9, 64}),
                         {.attention = {.scale = {}, .mask = Mask::causal_bottom_right}}, {"mask", "query tokens"}));

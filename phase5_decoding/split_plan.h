@@ -26,6 +26,7 @@ constexpr int row_tile_size(std::int64_t rows, std::int64_t head_dim) {
 /// as many registers as 65536 allow. More rows need more registers, so fewer blocks fit.
 constexpr int resident_blocks(int row_tile) { return row_tile == 1 ? 4 : row_tile == 4 ? 3 : 2; }
 
+inline constexpr std::int64_t kMostPipelinedKeys = std::int64_t{1} << 30;  ///< its steps ahead must not leave an int
 inline constexpr int kPipelinedRows = 16;  ///< of a block of decode_pipelined.cuh: as many as a tensor core's tile has
 
 /// What a block takes to start, with its queries to fetch, and to end, with a merge of its warps, in units of one tile

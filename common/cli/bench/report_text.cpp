@@ -136,7 +136,8 @@ Table table_of(const Report& report, const std::vector<Row>& rows) {
             cells.push_back({peer ? times(ratio(*result, *rung, *peer)) : "-"});
         }
         if (merges) {
-            const Measurement* parts = result->find("flash_decode_parts");
+            const bool measured = rung->name == "flash_decode";  // the first kernel of which the parts come
+            const Measurement* parts = measured ? result->find("flash_decode_parts") : nullptr;
             cells.push_back({parts && parts->available()
                                  ? percent(1.0 - parts->milliseconds.median / rung->milliseconds.median)
                                  : "-"});
