@@ -80,9 +80,6 @@ EXPLANATIONS = [
      "for no lane: a request without a wavefront"),
     (r"decode_split_kernel<.*", r"shared (requests that read|wavefronts of reads)", 20,
      "nvcc merges reads of neighbouring values, 4 bytes each: m of all warps where R = 1, m and `seen` of all rows where R > 1"),
-    (r"decode_combine_kernel<.*", r"shared (requests that read|wavefronts of reads)", 1000,
-     "nvcc reads the eight neighbouring m with two instructions of 16 bytes, and s and O of a warp only where its m is not -inf: a "
-     "branch in the place of a factor of 0. In float32 the m of warps that own no column are not read at all"),
     (r"decode_pipelined_kernel<.*", r"shared wavefronts of writes", 240,
      "what asynchronous copies write (LDGSTS) passes through shared memory like any store and is counted as such here; ncu's metric is "
      "of stores alone. In float16 with 256 keys the difference is the 1028 pieces of 128 bytes that are copied"),
