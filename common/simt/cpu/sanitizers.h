@@ -25,6 +25,7 @@ inline namespace cpu {
 /// AddressSanitizer watches static arrays, but no thread_local ones. So a raw `__shared__` array is static then, and
 /// only one block may run at a time.
 inline constexpr bool kOneBlockAtATime = true;
+inline constexpr bool kHidesMachine = false;
 
 /// What a sanitizer needs of a stack, most of all to write its report.
 inline constexpr std::size_t kSanitizerStackBytes = 512 << 10;
@@ -63,6 +64,10 @@ class SanitizedFiber {
 #elif defined(SIMT_THREAD_SANITIZER)
 
 inline constexpr bool kOneBlockAtATime = false;
+
+/// Whether a kernel may have nothing of the machine inlined that its threads share: it would be instrumented with the
+/// kernel, and reported.
+inline constexpr bool kHidesMachine = true;
 inline constexpr std::size_t kSanitizerStackBytes = 512 << 10;
 
 /// A thread, as ThreadSanitizer knows it.
@@ -98,6 +103,7 @@ class SanitizedFiber {
 #else
 
 inline constexpr bool kOneBlockAtATime = false;
+inline constexpr bool kHidesMachine = false;
 inline constexpr std::size_t kSanitizerStackBytes = 0;
 
 struct SanitizedFiber {
