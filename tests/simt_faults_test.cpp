@@ -307,6 +307,47 @@ TEST(Race, VectorOfElementsThatFourLanesWrote) {
                  {.fault = Fault::race, .first = {33, "read by the other warp"}, .second = {0, "lanes' writes"}});
 }
 
+// Read as a vector, they share a note; who wrote which is still known.
+TEST(Race, ElementOfAVectorThatFourLanesWrote) {
+    expect_fault(kTwoWarps,
+                 [] {
+                     if (threadIdx.x < 4) K_j()(3, int(threadIdx.x)) = 0.0f;  // @a lane's write
+                     __syncwarp();
+                     float4 x{};
+                     if (threadIdx.x < 8) x = K_j().vec<float4>(3, 0);
+                     (void)x;
+                     if (is_thread(33)) K_j()(3, 2) = 1.0f;  // @write by the other warp
+                 },
+                 {.fault = Fault::race, .first = {33, "write by the other warp"}, .second = {2, "a lane's write"}});
+}
+
+// Once many have read a vector, others read it unseen, but only until the next barrier.
+TEST(Race, VectorThatEverybodyReadBeforeItWasWrittenAgain) {
+    expect_fault(kTwoWarps,
+                 [] {
+                     float4 x{};
+                     if (is_thread(0)) K_j().vec<float4>(3, 0) = float4{};
+                     __syncthreads();
+                     x = K_j().vec<float4>(3, 0);
+                     __syncthreads();
+                     if (is_thread(0)) K_j().vec<float4>(3, 0) = float4{};  // @second write
+                     if (is_thread(33)) x = K_j().vec<float4>(3, 0);        // @read too soon
+                     (void)x;
+                 },
+                 {.fault = Fault::race, .first = {33, "read too soon"}, .second = {0, "second write"}});
+    expect_fault({.block = 32, .shared_bytes = kOneTile},
+                 [] {
+                     float4 x{};
+                     if (is_thread(0)) K_j().vec<float4>(3, 0) = float4{};
+                     __syncwarp();
+                     x = K_j().vec<float4>(3, 0);  // @read of the warp
+                     (void)x;
+                     keep(Order::shuffle);
+                     if (is_thread(31)) K_j()(3, 1) = 1.0f;  // @write too soon
+                 },
+                 {.fault = Fault::race, .first = {31, "write too soon"}, .second = {0, "read of the warp"}});
+}
+
 TEST(Race, VectorWhoseFirstElementHadMoreReaders) {
     expect_fault({.block = 32, .shared_bytes = kOneTile},
                  [] {

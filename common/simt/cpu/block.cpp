@@ -193,7 +193,17 @@ void Block::leave() {
 
 void Block::enter_warp(int w) {
     warp_ = &warps_[w];
-    warp_interval_ = warp_->interval;
+    enter_interval(w, warp_->interval);
+}
+
+void Block::enter_interval(int warp, std::uint32_t interval) {
+    warp_interval_ = interval;
+    shared.enter_warp(warp, interval);
+}
+
+void Block::read_shared_vector(SharedMemory::Cells cells, SourceSite site) {
+    traffic.shared(false, cells.offset(), cells.bytes(), current_thread_, site);
+    shared.read(cells, current_thread_, warp_interval_, site);
 }
 
 int Block::next_runnable() {
@@ -254,7 +264,7 @@ std::uint64_t Block::meet_warp_out_of_sight(Call call, std::uint64_t value, int 
 }
 
 void Block::release_barrier() {
-    warp_interval_ = shared.open_block_interval();
+    enter_interval(warp_index(), shared.open_block_interval());
     for (Warp& w : warps_) {
         w.runnable = w.live;
         w.interval = warp_interval_;
@@ -314,7 +324,8 @@ void Block::complete(Warp& w, int pending_index) {
             // A mask that leaves lanes out orders only some pairs. The shadow keeps one interval per warp, so such a
             // call counts as ordering nothing: too strict, never too lax.
             if (done.arrived != w.live) break;
-            w.interval = warp_interval_ = shared.open_warp_interval();
+            w.interval = shared.open_warp_interval();
+            enter_interval(warp_index(), w.interval);
             if (recorder_) recorder_->warp_barrier(int(&w - warps_.data()));
             break;
         case Collective::shfl:

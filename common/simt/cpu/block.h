@@ -118,15 +118,18 @@ class Block {
     int lane() const { return int(unsigned(current_thread_) % 32); }
     std::uint32_t warp_interval() const { return warp_interval_; }
 
-    [[gnu::always_inline]] void read_shared(std::size_t offset, std::size_t bytes, std::size_t element_bytes,
-                                            SourceSite site) {
-        traffic.shared(false, offset, bytes, current_thread_, site);
-        shared.read(offset, bytes, element_bytes, current_thread_, warp_interval_, site);
+    [[gnu::always_inline]] void read_shared(SharedMemory::Cells cells, SourceSite site) {
+        if (cells.count > 1) {
+            if (traffic.counts() || !shared.open_to_reader(cells)) [[unlikely]]
+                read_shared_vector(cells, site);
+            return;
+        }
+        traffic.shared(false, cells.offset(), cells.bytes(), current_thread_, site);
+        shared.read(cells, current_thread_, warp_interval_, site);
     }
-    [[gnu::always_inline]] void write_shared(std::size_t offset, std::size_t bytes, std::size_t element_bytes,
-                                             SourceSite site) {
-        traffic.shared(true, offset, bytes, current_thread_, site);
-        shared.write(offset, bytes, element_bytes, current_thread_, warp_interval_, site);
+    [[gnu::always_inline]] void write_shared(SharedMemory::Cells cells, SourceSite site) {
+        traffic.shared(true, cells.offset(), cells.bytes(), current_thread_, site);
+        shared.write(cells, current_thread_, warp_interval_, site);
     }
     void access_global(bool write, int tensor, const void* p, std::size_t bytes, SourceSite site) {
         traffic.global(write, tensor, p, bytes, current_thread_, site);
@@ -237,7 +240,9 @@ class Block {
     Arrival arrive(Call call, std::uint64_t value, int source_lane, SourceSite site, WarpInstruction run);
     Arrival let_others_run(Warp&, Fiber&, int thread);
     Fiber* make_current(Fiber&, int thread);
+    void read_shared_vector(SharedMemory::Cells cells, SourceSite site);
     void enter_warp(int w);
+    void enter_interval(int warp, std::uint32_t interval);
     void run_warp_instruction(Warp&, const Pending&);
     [[gnu::noinline]] int next_runnable();
     [[gnu::noinline]] int join(Warp&, Call call, SourceSite site, WarpInstruction run);

@@ -25,8 +25,8 @@ void CopyQueue::issue(Block& block, const Copy& copy) {
     Thread& thread = threads_[block.thread()];
     Issued issued{copy, thread.groups, {}};
     if (copy.source) std::memcpy(issued.value.data(), copy.source, copy.bytes);
-    block.shared.take_off(copy.destination, copy.bytes, copy.element_bytes, block.thread(), block.warp_interval(),
-                          copy.site);
+    block.shared.take_off(SharedMemory::cells_of(copy.destination, copy.bytes, copy.element_bytes), block.thread(),
+                          block.warp_interval(), copy.site);
     block.traffic.shared(true, copy.destination, copy.bytes, block.thread(), copy.site);
     thread.under_way.push_back(issued);
     ++under_way_;
@@ -59,8 +59,8 @@ void CopyQueue::land(Block& block, const Issued& issued, SourceSite wait_site) {
                         "the hardware reads the source at any time up to the wait, so it may get the old value or "
                         "the new one: leave the source alone until then"});
     std::memcpy(block.shared.data() + copy.destination, issued.value.data(), copy.bytes);
-    block.shared.land(copy.destination, copy.bytes, copy.element_bytes, block.thread(), block.warp_interval(),
-                      copy.site);
+    block.shared.land(SharedMemory::cells_of(copy.destination, copy.bytes, copy.element_bytes), block.thread(),
+                      block.warp_interval(), copy.site);
 }
 
 void CopyQueue::report_touch(Block& block, const char* does, std::size_t offset, int thread, SourceSite site) const {

@@ -25,6 +25,9 @@ inline namespace cpu {
 /// The shadow has a cell for every two bytes, because tiles of 16-bit types need it. A tile of wider elements uses
 /// every second or fourth cell only. Most accesses find in the cell all that they would leave there, and only look;
 /// so cells are small, and the source lines, wanted for messages alone, lie elsewhere.
+///
+/// Kernels mostly move vectors of 16 bytes. Bytes that are touched so have one note for all their cells, until somebody
+/// touches them otherwise; and most reads of them are over after two comparisons, see open_to_reader().
 class SharedMemory {
   public:
     static constexpr std::size_t kAlignment = 1024;
@@ -39,6 +42,21 @@ class SharedMemory {
         int rows, columns, pitch, element_bytes;
     };
 
+    /// What one access touches: of each element its first cell. Small enough to be passed in a register.
+    struct Cells {
+        std::uint32_t first;
+        std::uint16_t count, step;
+
+        std::size_t offset() const { return first * kCellBytes; }
+        std::size_t bytes() const { return std::size_t{count} * step * kCellBytes; }
+    };
+
+    /// The cells of `bytes` bytes from `offset` on, in elements of `element_bytes` each.
+    static Cells cells_of(std::size_t offset, std::size_t bytes, std::size_t element_bytes) {
+        return {std::uint32_t(offset / kCellBytes), std::uint16_t(bytes / element_bytes),
+                std::uint16_t(element_bytes / kCellBytes)};
+    }
+
     /// Makes ready for a new block: fills with 0xFF (NaN in every floating-point type here), forgets all accesses.
     void start_block(std::size_t bytes);
 
@@ -50,7 +68,11 @@ class SharedMemory {
     void* nowhere();
 
     /// Opens a new interval of the block, and so of each warp, and returns its number.
-    std::uint32_t open_block_interval() { return block_interval_ = ++last_interval_; }
+    std::uint32_t open_block_interval() {
+        block_interval_ = ++last_interval_;
+        whole_block_ = audience(block_interval_, 0);
+        return block_interval_;
+    }
 
     std::uint32_t block_interval() const { return block_interval_; }
 
@@ -66,22 +88,26 @@ class SharedMemory {
     /// "K_j(3, 5)" for the element at `offset`.
     std::string element_name(std::size_t offset) const;
 
-    /// Checks and remembers a read of `bytes` bytes from `offset` on, in elements of `element_bytes` each.
-    [[gnu::always_inline]] void read(std::size_t offset, std::size_t bytes, std::size_t element_bytes, int thread,
-                                     std::uint32_t warp_interval, SourceSite site) {
-        const Cells cells = cells_of(offset, bytes, element_bytes);
+    /// From now on accesses are those of this warp's threads, in this interval of it.
+    void enter_warp(int warp, std::uint32_t interval) { warp_ = audience(interval, warp + 1); }
+
+    /// Whether a read would pass every check and leave nothing new in the shadow. May say no where that is not so.
+    [[gnu::always_inline]] bool open_to_reader(Cells cells) const {
+        if (!is_line(cells)) return false;
+        const std::uint64_t open_to = open_to_[cells.first / kLineCells] - cells.step;
+        return open_to == whole_block_ || open_to == warp_;
+    }
+
+    /// Checks and remembers a read.
+    [[gnu::always_inline]] void read(Cells cells, int thread, std::uint32_t warp_interval, SourceSite site) {
         if (cells.count == 1)
             read_cell(cells.first, thread, warp_interval, site);
-        else if (!alike(cells) || !may_read(cells_[cells.first], thread, warp_interval))
-            read_one_by_one(cells, thread, warp_interval, site);
-        else if (!knows_reader(cells_[cells.first], thread, warp_interval))
-            remember_reader(cells, thread, warp_interval, site);
+        else
+            read_vector(cells, thread, warp_interval, site);
     }
 
     /// The same for a write.
-    [[gnu::always_inline]] void write(std::size_t offset, std::size_t bytes, std::size_t element_bytes, int thread,
-                                      std::uint32_t warp_interval, SourceSite site) {
-        const Cells cells = cells_of(offset, bytes, element_bytes);
+    [[gnu::always_inline]] void write(Cells cells, int thread, std::uint32_t warp_interval, SourceSite site) {
         if (cells.count == 1)
             write_cell(cells.first, thread, warp_interval, site);
         else
@@ -90,15 +116,13 @@ class SharedMemory {
 
     /// An asynchronous copy is on its way to these bytes: to issue it is a write, and until land() whoever reads or
     /// writes them is wrong.
-    void take_off(std::size_t offset, std::size_t bytes, std::size_t element_bytes, int thread,
-                  std::uint32_t warp_interval, SourceSite site);
+    void take_off(Cells cells, int thread, std::uint32_t warp_interval, SourceSite site);
 
     /// The copy has arrived: the bytes count as written by `thread` in its present interval.
-    void land(std::size_t offset, std::size_t bytes, std::size_t element_bytes, int thread, std::uint32_t warp_interval,
-              SourceSite site);
+    void land(Cells cells, int thread, std::uint32_t warp_interval, SourceSite site);
 
   private:
-    enum class Readers : std::uint16_t { one_thread, one_warp, several_warps };
+    enum class Readers : std::uint8_t { one_thread, one_warp, several_warps };
 
     /// What happened last to two bytes. Intervals are those of the accessing thread's warp.
     struct Cell {
@@ -110,15 +134,13 @@ class SharedMemory {
     struct Sites {
         SourceSite write, read, other_read;
     };
-    /// The cells of one access: the first of each element. Small enough to be passed in a register.
-    struct Cells {
-        std::uint32_t first;
-        std::uint16_t count, step;
+    /// What happened last to 16 bytes that are touched as one vector: one note for all its cells.
+    struct Line {
+        Cell cell;
+        Sites sites;
+        std::uint16_t step = 0;          // from cell to cell of its elements; 0: ask the cells, not the line
+        bool cells_know_writer = false;  // of each element; the line's stands for all when it is read
     };
-    static Cells cells_of(std::size_t offset, std::size_t bytes, std::size_t element_bytes) {
-        return {std::uint32_t(offset / kCellBytes), std::uint16_t(bytes / element_bytes),
-                std::uint16_t(element_bytes / kCellBytes)};
-    }
 
     static constexpr std::size_t kLineCells = 16 / kCellBytes;
 
@@ -130,21 +152,20 @@ class SharedMemory {
     static bool same_warp(int a, int b) { return unsigned(a ^ b) < 32; }
 
     [[gnu::always_inline]] void read_cell(std::size_t index, int thread, std::uint32_t warp_interval, SourceSite site) {
-        const Cell& c = cells_[index];
+        Cell& c = cell(index);
         if (c.write_interval < first_interval_) [[unlikely]]
             uninitialised(index, thread, site);
         if (write_races_with(c, thread, warp_interval)) [[unlikely]]
             race("reads", index, thread, site, "wrote", c.writer, sites_[index].write);
-        if (!knows_reader(c, thread, warp_interval))
-            remember_reader({std::uint32_t(index), 1, 1}, thread, warp_interval, site);
+        if (!knows_reader(c, thread, warp_interval)) remember_reader(c, sites_[index], thread, warp_interval, site);
     }
 
     [[gnu::always_inline]] void write_cell(std::size_t index, int thread, std::uint32_t warp_interval,
                                            SourceSite site) {
-        Cell& c = cells_[index];
+        Cell& c = cell(index);
         if (write_races_with(c, thread, warp_interval)) [[unlikely]]
             race("writes", index, thread, site, "wrote", c.writer, sites_[index].write);
-        if (c.read_interval >= block_interval_ && reads_race_with(c, thread, warp_interval)) [[unlikely]] {
+        if (reads_race_with(c, thread, warp_interval)) [[unlikely]] {
             const bool other =
                 c.reader == thread || (c.readers == Readers::several_warps && same_warp(c.reader, thread));
             race("writes", index, thread, site, "read", other ? c.other_reader : c.reader,
@@ -153,43 +174,36 @@ class SharedMemory {
         c.write_interval = warp_interval;
         c.writer = static_cast<std::uint16_t>(thread);
         sites_[index].write = site;
-        lines_[index / kLineCells] = 0;
     }
 
-    [[gnu::noinline]] void read_one_by_one(Cells cells, int thread, std::uint32_t warp_interval, SourceSite site) {
-        for (std::size_t i = 0; i < cells.count; ++i)
-            read_cell(cells.first + i * cells.step, thread, warp_interval, site);
-        if (is_line(cells) && first_speaks_for_all(cells))
-            lines_[cells.first / kLineCells] = static_cast<std::uint8_t>(cells.step);
-    }
-    [[gnu::noinline]] void write_vector(Cells cells, int thread, std::uint32_t warp_interval, SourceSite site) {
-        for (std::size_t i = 0; i < cells.count; ++i)
-            write_cell(cells.first + i * cells.step, thread, warp_interval, site);
-        if (!is_line(cells)) return;
-        // Whoever may write after this may do so after the reads before it too: they need no memory any more.
-        for (std::size_t i = 0; i < cells.count; ++i) cells_[cells.first + i * cells.step].read_interval = 0;
-        lines_[cells.first / kLineCells] = static_cast<std::uint8_t>(cells.step);
-    }
-
-    /// Whether may_read() and knows_reader() will give one answer for all these cells, to whoever asks, until one of
-    /// them is written. A thread has just read them without a race, so of those written in one interval it wrote all,
-    /// or they are ordered before it. Then they are so for its whole warp, and who in it wrote which does not matter.
-    bool first_speaks_for_all(Cells cells) const {
-        const Cell& first = cells_[cells.first];
-        for (std::size_t i = 1; i < cells.count; ++i) {
-            const Cell& c = cells_[cells.first + i * cells.step];
-            if (c.write_interval != first.write_interval || c.read_interval != first.read_interval ||
-                c.readers != first.readers || c.reader != first.reader)
-                return false;
-        }
-        return true;
-    }
-
-    /// What is touched as one vector of 16 bytes gets cells of which the first speaks for all.
-    bool alike(Cells cells) const { return is_line(cells) && lines_[cells.first / kLineCells] == cells.step; }
+    void read_vector(Cells cells, int thread, std::uint32_t warp_interval, SourceSite site);
+    [[gnu::noinline]] void read_one_by_one(Cells cells, int thread, std::uint32_t warp_interval, SourceSite site);
+    void write_vector(Cells cells, int thread, std::uint32_t warp_interval, SourceSite site);
+    [[gnu::noinline]] void write_one_by_one(Cells cells, int thread, std::uint32_t warp_interval, SourceSite site);
 
     /// Whether these are all the cells of 16 bytes: vectors are aligned to their size.
     static bool is_line(Cells cells) { return cells.count > 1 && cells.count * cells.step == kLineCells; }
+
+    /// The line that speaks for these cells; null if they speak for themselves.
+    Line* line_of(Cells cells) {
+        if (!is_line(cells)) return nullptr;
+        Line& line = lines_[cells.first / kLineCells];
+        return line.step == cells.step ? &line : nullptr;
+    }
+
+    /// A cell that speaks for itself.
+    Cell& cell(std::size_t index) {
+        if (lines_[index / kLineCells].step) [[unlikely]]
+            hand_to_cells(index / kLineCells);
+        return cells_[index];
+    }
+    [[gnu::noinline]] void hand_to_cells(std::size_t line);
+    void hand_to_line(Cells cells);
+
+    /// The threads of a warp in one of its intervals, or of the whole block in one of the block's.
+    static std::uint64_t audience(std::uint32_t interval, int warp_after) {
+        return std::uint64_t{interval} << 32 | std::uint64_t(warp_after) << 8;
+    }
 
     bool may_read(const Cell& c, int thread, std::uint32_t warp_interval) const {
         return c.write_interval >= first_interval_ && !write_races_with(c, thread, warp_interval);
@@ -208,29 +222,11 @@ class SharedMemory {
                (c.readers == Readers::one_warp || c.reader == thread);
     }
 
-    [[gnu::noinline]] void remember_reader(Cells cells, int thread, std::uint32_t warp_interval, SourceSite site) {
-        for (std::size_t i = 0; i < cells.count; ++i) {
-            Cell& c = cells_[cells.first + i * cells.step];
-            Sites& sites = sites_[cells.first + i * cells.step];
-            // Earlier reads of this warp that a __syncwarp() already orders before this one need no memory of their
-            // own: whatever races with them races with this read too.
-            const bool starts_afresh =
-                c.read_interval < block_interval_ || (same_warp(c.reader, thread) && c.read_interval < warp_interval);
-            if (starts_afresh) {
-                c.readers = Readers::one_thread;
-            } else {
-                c.readers = same_warp(c.reader, thread) ? Readers::one_warp : Readers::several_warps;
-                c.other_reader = c.reader;
-                sites.other_read = sites.read;
-            }
-            c.read_interval = warp_interval;
-            c.reader = static_cast<std::uint16_t>(thread);
-            sites.read = site;
-        }
-        if (!is_line(cells)) lines_[cells.first / kLineCells] = 0;
-    }
+    void remember_reader(Cell& c, Sites& sites, int thread, std::uint32_t warp_interval, SourceSite site) const;
 
-    static bool reads_race_with(const Cell& c, int thread, std::uint32_t warp_interval) {
+    /// Whether a write by this thread races with a read that the cell remembers.
+    bool reads_race_with(const Cell& c, int thread, std::uint32_t warp_interval) const {
+        if (c.read_interval < block_interval_) return false;
         switch (c.readers) {
             case Readers::several_warps:
                 return true;
@@ -254,9 +250,12 @@ class SharedMemory {
     std::size_t bytes_ = 0, capacity_ = 0;
     std::vector<Cell> cells_;
     std::vector<Sites> sites_;  // of cells_
-    // For each 16 bytes: the step from cell to cell of elements whose first cell speaks for all to readers; 0 if nobody
-    // knows.
-    std::vector<std::uint8_t> lines_;
+    std::vector<Line> lines_;   // for each 16 bytes
+    // Of lines_: the audience that they are open to, with the step of the elements added. Two threads of it have read
+    // them without a race, of two warps if it is the whole block. Then the rest of it can, and who writes them in its
+    // interval races with one of the two, whoever he is. So nothing need ever close them.
+    std::vector<std::uint64_t> open_to_;
+    std::uint64_t whole_block_ = 0, warp_ = 0;  // audiences of whoever runs now
     std::vector<Region> regions_;
     std::size_t copies_in_flight_ = 0;
     // Intervals only grow, across blocks too: what an earlier block left in the shadow is older than first_interval_.

@@ -56,6 +56,19 @@ void Traffic::end_block() {
     for (LaneStreams& warp : warps_) evaluate(warp);
 }
 
+void Traffic::count(bool write, std::size_t offset, std::size_t bytes, int thread, SourceSite site) {
+    (write ? sum_.shared_bytes_written : sum_.shared_bytes_read) += bytes;
+    if (trace_) record({site, write ? kSharedWrite : kSharedRead, int(bytes)}, offset, thread);
+    if (recorder_) recorder_->shared(write, offset, bytes, thread, site);
+}
+
+void Traffic::count(bool write, int tensor, const void* address, std::size_t bytes, int thread, SourceSite site) {
+    (write ? tensors_[tensor].bytes_written : tensors_[tensor].bytes_read) += bytes;
+    if (trace_)
+        record({site, kGlobal + 2 * tensor + write, int(bytes)}, reinterpret_cast<std::uintptr_t>(address), thread);
+    if (recorder_) recorder_->global(write, tensor, address, bytes, thread, site);
+}
+
 void Traffic::record(const Instruction& instruction, std::uint64_t address, int thread) {
     const auto [known, is_new] = numbers_.try_emplace(instruction, std::uint32_t(instructions_.size()));
     if (is_new) {

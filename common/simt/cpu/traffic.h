@@ -30,21 +30,16 @@ class Traffic {
     void start_block(std::optional<LaunchLog::Detail> count, int threads, BlockRecorder* recorder);
     void end_block();
 
+    bool counts() const { return counts_; }
+
     void shared(bool write, std::size_t offset, std::size_t bytes, int thread, SourceSite site) {
-        if (!counts_) [[likely]]
-            return;
-        (write ? sum_.shared_bytes_written : sum_.shared_bytes_read) += bytes;
-        if (trace_) record({site, write ? kSharedWrite : kSharedRead, int(bytes)}, offset, thread);
-        if (recorder_) recorder_->shared(write, offset, bytes, thread, site);
+        if (counts_) [[unlikely]]
+            count(write, offset, bytes, thread, site);
     }
 
     void global(bool write, int tensor, const void* address, std::size_t bytes, int thread, SourceSite site) {
-        if (!counts_) [[likely]]
-            return;
-        (write ? tensors_[tensor].bytes_written : tensors_[tensor].bytes_read) += bytes;
-        if (trace_)
-            record({site, kGlobal + 2 * tensor + write, int(bytes)}, reinterpret_cast<std::uintptr_t>(address), thread);
-        if (recorder_) recorder_->global(write, tensor, address, bytes, thread, site);
+        if (counts_) [[unlikely]]
+            count(write, tensor, address, bytes, thread, site);
     }
 
     void block_barrier() { ++sum_.block_barriers; }
@@ -71,6 +66,8 @@ class Traffic {
         std::size_t operator()(const Instruction&) const;
     };
 
+    void count(bool write, std::size_t offset, std::size_t bytes, int thread, SourceSite site);
+    void count(bool write, int tensor, const void* address, std::size_t bytes, int thread, SourceSite site);
     void record(const Instruction& instruction, std::uint64_t address, int thread);
     void evaluate(LaneStreams& warp);
     void count_global(const LaneStreams::Request& request, const Instruction& instruction);

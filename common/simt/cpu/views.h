@@ -28,7 +28,7 @@ class Ref {
     Ref(const Ref&) = default;
 
     /// Reads.
-    operator Value() const&& {
+    [[gnu::always_inline]] operator Value() const&& {
         memory_.note_read(element_, sizeof(T));
         return *element_;
     }
@@ -74,13 +74,13 @@ struct SharedAccess {
     std::size_t element_bytes;
     SourceSite site;
 
-    void note_read(const void* p, std::size_t bytes) const {
+    [[gnu::always_inline]] void note_read(const void* p, std::size_t bytes) const {
         Block& block = Block::current();
-        block.read_shared(block.shared.offset_of(p), bytes, element_bytes, site);
+        block.read_shared(SharedMemory::cells_of(block.shared.offset_of(p), bytes, element_bytes), site);
     }
-    void note_write(const void* p, std::size_t bytes) const {
+    [[gnu::always_inline]] void note_write(const void* p, std::size_t bytes) const {
         Block& block = Block::current();
-        block.write_shared(block.shared.offset_of(p), bytes, element_bytes, site);
+        block.write_shared(SharedMemory::cells_of(block.shared.offset_of(p), bytes, element_bytes), site);
     }
 };
 
