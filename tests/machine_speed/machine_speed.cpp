@@ -20,6 +20,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <deque>
 #include <fstream>
 #include <functional>
 #include <iostream>
@@ -73,15 +74,15 @@ class Buffer {
             count *= sizes[i];
         }
         count_ = std::size_t(count);
-        storage_.resize(count_ * 4 / sizeof(Line) + 1);
-        argument_.data = storage_.data();
+        storage_ = &new_storage(count_ * 4 / sizeof(Line) + 1);
+        argument_.data = storage_->data();
     }
 
     void fill(std::mt19937& random) {
         std::normal_distribution<float> normal;
         for (std::size_t i = 0; i < count_; ++i) set(i, normal(random));
     }
-    void forget() { std::memset(storage_.data(), 0xff, storage_.size() * sizeof(Line)); }  // NaN
+    void forget() { std::memset(storage_->data(), 0xff, storage_->size() * sizeof(Line)); }  // NaN
 
     std::vector<float> values() const {
         std::vector<float> result(count_);
@@ -95,6 +96,12 @@ class Buffer {
     struct alignas(64) Line {
         std::byte bytes[64];
     };
+    /// Lives as long as the program. The machine watches what kernels may write, by its address; were it freed, an
+    /// input of a later race might be given the same memory, and be watched too.
+    static std::vector<Line>& new_storage(std::size_t lines) {
+        static std::deque<std::vector<Line>> storages;
+        return storages.emplace_back(lines);
+    }
     template <class T>
     T& at(std::size_t i) const {
         return static_cast<T*>(argument_.data)[i];
@@ -108,7 +115,7 @@ class Buffer {
 
     simt::TensorArgument argument_;
     std::size_t count_;
-    std::vector<Line> storage_;
+    std::vector<Line>* storage_;
 };
 
 const char* name_of(ElementType type) { return type == ElementType::f32 ? "float32" : "float16"; }
