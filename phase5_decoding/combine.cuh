@@ -51,9 +51,10 @@ struct CombineTensors {
 /// others count. (Left out with it: the NaN of 0 * inf, where a part has only scores of -inf and V is infinite. One
 /// split keeps it.)
 struct Share {
-    float weight;
-    bool counts;
+    float weight;  ///< exp(part - largest)
+    bool counts;   ///< whether its x is looked at
 
+    /// Of a part of this size.
     __device__ Share(float part, float largest)
         : weight(merge_weight(part, largest)), counts(part != -INFINITY || largest == -INFINITY) {}
 

@@ -91,7 +91,7 @@ class EarlyLaunch : public ::testing::Test {
         ASSERT_TRUE(error) << "not found";
         const MachineError::Report& report = error->report();
         const auto place = [](const char* at) {
-            return std::string("tests/") + kThisFile + ":" + std::to_string(line_of(kThisFile, at));
+            return std::string("tests/").append(kThisFile).append(":").append(std::to_string(line_of(kThisFile, at)));
         };
         EXPECT_EQ(report.fault, Fault::global_race);
         EXPECT_EQ(report.kernel, "second_kernel");

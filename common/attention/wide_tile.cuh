@@ -17,19 +17,18 @@ namespace ladder::SIMT_MACHINE {
 /// would then find no room in shared memory; it goes there in parts of 32 keys.
 template <int D>
 struct WideTiles {
-    static constexpr bool narrow = D <= 64;
-    static constexpr int B_r = 128, B_c = narrow ? 64 : 128;  ///< queries, keys
-    static constexpr int threads = narrow ? 128 : 256;
-    static constexpr int lanes_per_row =
-        narrow ? 8 : 16;                             ///< which makes 8 x 8 scores, and at most 8 x 8 of O_i, a thread
+    static constexpr bool narrow = D <= 64;                ///< which of the two shapes it is
+    static constexpr int B_r = 128;                        ///< queries
+    static constexpr int B_c = narrow ? 64 : 128;          ///< keys
+    static constexpr int threads = narrow ? 128 : 256;     ///< of a block
+    static constexpr int lanes_per_row = narrow ? 8 : 16;  ///< so 8 x 8 scores, and at most 8 x 8 of O_i, a thread
     static constexpr int resident = narrow ? 2 : 1;  ///< blocks on a multiprocessor that registers must suffice for
     static constexpr int part = narrow ? B_c : 32;   ///< keys whose probabilities are in shared memory at a time
-    static constexpr int parts = B_c / part;
+    static constexpr int parts = B_c / part;         ///< of a tile
 
     static constexpr int pad = simt::kVectorWidth<float>;  ///< 16 bytes, which move each row four banks on
     static constexpr int row_pitch = D + pad;              ///< of Q_i and K_j, of which lanes read different rows
-    static constexpr int score_pitch =
-        part + (narrow ? pad : 16);  ///< of P_ij: lanes that write lie in different banks
+    static constexpr int score_pitch = part + (narrow ? pad : 16);  ///< of P_ij: its writers meet in no bank
     /// Of a block.
     static constexpr std::size_t shared_bytes =
         simt::shared_bytes<float>(B_r, row_pitch) + simt::shared_bytes<float>(B_c, row_pitch) +
@@ -56,7 +55,7 @@ struct WideTiles {
 template <int B_r, int Threads, int Lanes = 8>
 struct PairedRowOwner {
     static_assert(Lanes == 8 || Lanes == 16);
-    static constexpr int lanes_per_row = Lanes;
+    static constexpr int lanes_per_row = Lanes;                 ///< neighbours along a row
     static constexpr int row_step = 32 / Lanes;                 ///< from one row of a thread to the next
     static constexpr int rows_per_warp = B_r / (Threads / 32);  ///< neighbours
     static constexpr int rows = rows_per_warp / row_step;       ///< rows per thread

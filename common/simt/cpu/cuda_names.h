@@ -76,9 +76,11 @@ using cudaStream_t = void*;
 
 /// What a launch can be told besides; see cuda/early_launch.h.
 enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
+/// What is said about an attribute.
 union cudaLaunchAttributeValue {
     int programmaticStreamSerializationAllowed;  ///< not 0: the launch may begin before the one before it has ended
 };
+/// One of them.
 struct cudaLaunchAttribute {
     cudaLaunchAttributeID id;      ///< which
     cudaLaunchAttributeValue val;  ///< what is said about it
