@@ -1,8 +1,8 @@
 #pragma once
 
 // In the place of common/attention/dispatch.cuh: a mutant is compiled for one head dimension (for wide tiles,
-// kCompiledWideHeadDim) and one element type, CompiledElement; generate.py writes both above it. So thirty of them do not
-// cost thirty times what a phase costs.
+// kCompiledWideHeadDim) and one element type, CompiledElement; generate.py writes both above it. So thirty of them do
+// not cost thirty times what a phase costs.
 
 #include <stdexcept>
 #include <type_traits>
