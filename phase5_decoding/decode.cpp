@@ -7,6 +7,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 
 #include "common/attention/allocate.h"
 #include "common/attention/check.h"
@@ -170,8 +171,7 @@ simt::TensorArgument lengths_argument(const torch::Tensor& int32_lengths) {
             .strides = {1}};
 }
 
-/// The kernel that the arguments name, with memory for what it writes: O and LSE of the whole (one split), or of each
-/// piece.
+/// Launches the kernel that the arguments name: it writes O and LSE of the whole (one split), or of each piece.
 void launch_first(const torch::Tensor& q, const DecodeOptions& options, DecodeArguments arguments) {
     torch::Tensor lengths;
     if (options.kv_lengths) {
@@ -313,33 +313,31 @@ AttentionResult merge_partials(const torch::Tensor& out_parts, const torch::Tens
     return result;
 }
 
+namespace {
+
+/// An entry as the operator of that name takes its arguments.
+template <auto entry>
+std::tuple<torch::Tensor, torch::Tensor> decode_operator(const torch::Tensor& q, const torch::Tensor& k,
+                                                         const torch::Tensor& v,
+                                                         const c10::optional<torch::Tensor>& kv_lengths,
+                                                         c10::optional<int64_t> splits, const std::string& mask,
+                                                         c10::optional<double> scale) {
+    const AttentionResult r = entry(q, k, v,
+                                    {.attention = {.scale = from_schema(scale), .mask = mask_named(mask, kMasks)},
+                                     .kv_lengths = from_schema(kv_lengths),
+                                     .splits = from_schema(splits)});
+    return {r.out, r.lse};
+}
+
+}  // namespace
+
 TORCH_LIBRARY_FRAGMENT(flash_ladder, library) {
-    library.def(
-        "flash_decode(Tensor q, Tensor k, Tensor v, *, Tensor? kv_lengths=None, int? splits=None, str mask=\"none\", "
-        "float? scale=None) -> (Tensor out, Tensor lse)",
-        [](const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
-           const c10::optional<torch::Tensor>& kv_lengths, c10::optional<int64_t> splits, const std::string& mask,
-           c10::optional<double> scale) {
-            const AttentionResult r =
-                flash_decode(q, k, v,
-                             {.attention = {.scale = from_schema(scale), .mask = mask_named(mask, kMasks)},
-                              .kv_lengths = from_schema(kv_lengths),
-                              .splits = from_schema(splits)});
-            return std::tuple(r.out, r.lse);
-        });
-    library.def(
-        "flash_decode_parts(Tensor q, Tensor k, Tensor v, *, Tensor? kv_lengths=None, int? splits=None, str "
-        "mask=\"none\", float? scale=None) -> (Tensor out_parts, Tensor lse_parts)",
-        [](const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
-           const c10::optional<torch::Tensor>& kv_lengths, c10::optional<int64_t> splits, const std::string& mask,
-           c10::optional<double> scale) {
-            const AttentionResult parts =
-                flash_decode_parts(q, k, v,
-                                   {.attention = {.scale = from_schema(scale), .mask = mask_named(mask, kMasks)},
-                                    .kv_lengths = from_schema(kv_lengths),
-                                    .splits = from_schema(splits)});
-            return std::tuple(parts.out, parts.lse);
-        });
+    const std::string arguments =
+        "(Tensor q, Tensor k, Tensor v, *, Tensor? kv_lengths=None, int? splits=None, str mask=\"none\", "
+        "float? scale=None)";
+    library.def(("flash_decode" + arguments + " -> (Tensor out, Tensor lse)").c_str(), decode_operator<flash_decode>);
+    library.def(("flash_decode_parts" + arguments + " -> (Tensor out_parts, Tensor lse_parts)").c_str(),
+                decode_operator<flash_decode_parts>);
     library.def("merge_partials(Tensor out_parts, Tensor lse_parts) -> (Tensor out, Tensor lse)",
                 [](const torch::Tensor& out_parts, const torch::Tensor& lse_parts) {
                     const AttentionResult r = merge_partials(out_parts, lse_parts);
