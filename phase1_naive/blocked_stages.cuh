@@ -10,8 +10,9 @@ namespace ladder::SIMT_MACHINE {
 
 // The stages that schemes A and B share. All sizes are known only at launch, hence SharedMatrix and not SharedTile.
 
-inline constexpr int kPatch = 4;                 ///< rows and columns of a result that a thread works on at once
-inline constexpr int kMaxBlockedThreads = 1024;  ///< the most that CUDA takes
+inline constexpr int kPatch = 4;                ///< rows and columns of a result that a thread works on at once
+inline constexpr int kMaxBlockedThreads = 512;  ///< of a block: twice as many would get 64 registers each, too few
+inline constexpr int kKeysInTurn = 32;          ///< keys that are added up before their sum joins those before
 
 /// A result of rows x columns, cut into patches of 4 x 4 elements, one a thread at a time. The rows of a patch lie
 /// `down` apart and its columns `across` apart, so that neighbouring threads own neighbouring columns.
@@ -40,8 +41,8 @@ struct Patch {
 /// Where to read when `index` may lie beyond the edge: any element will do, since its result is not stored.
 __device__ inline int inside(int index, int extent) { return index < extent ? index : extent - 1; }
 
-/// Threads of a block: one for each patch of O_i [B_r, D], so that all of O_i is in registers at once, up to a block's
-/// 1024 threads. That is B_r = 64 at D = 256.
+/// Threads of a block: one for each patch of O_i [B_r, D], so that all of O_i is in registers at once, up to 512
+/// threads. That is B_r = 64 at D = 128.
 inline int blocked_threads(int block_rows, int head_dim) {
     const int whole_warps = (Patches{block_rows, head_dim}.count() + 31) / 32 * 32;
     constexpr int least = 128;
@@ -69,12 +70,50 @@ __device__ void copy_rows(const simt::SharedMatrix<T>& to, const simt::GlobalTen
     }
 }
 
+/// How far the row of a key is turned in shared memory: its column d lies at (d + turn) mod D.
+///
+/// Neighbouring lanes read neighbouring keys, all at the same column d. Rows lie D elements apart, so for D = 64 or 128
+/// the lanes would all meet in one bank. Each row is therefore turned by four bytes, a bank, more than the row before.
+/// Padding the rows would cure that too, but here every byte of padding costs keys. The keys of a patch are turned
+/// alike, so that one counter finds a column in all four.
+template <class T>
+__device__ int turn(const simt::SharedMatrix<T>& K, int key) {
+    constexpr int elements_per_bank = 4 / int(sizeof(T));
+    return key % Patches{kPatch, K.rows()}.across() * elements_per_bank % K.columns();
+}
+
+/// K in shared memory, with its rows turned, all threads together, `Width` elements of `from` at once.
+template <int Width, class T>
+__device__ void copy_turned_by(const simt::SharedMatrix<T>& K, const simt::GlobalTensor<const T, 2>& from) {
+    using Piece = simt::Vector<T, Width>;
+    const int columns = K.columns(), per_row = columns / Width;
+    for (int i = threadIdx.x; i < K.rows() * per_row; i += blockDim.x) {
+        const int key = i / per_row, column = i % per_row * Width;
+        const Piece piece = from.template vec<Piece>(key, column);
+        int at = (column + turn(K, key)) % columns;
+#pragma unroll
+        for (int e = 0; e < Width; ++e) {
+            K(key, at) = piece.element[e];
+            at = at + 1 == columns ? 0 : at + 1;
+        }
+    }
+}
+
+/// The same, in pieces of 16 bytes where rows are `wide`: see copy_tile.
+template <class T>
+__device__ void copy_turned(const simt::SharedMatrix<T>& K, const simt::GlobalTensor<const T, 2>& from, bool wide) {
+    if (wide)
+        copy_turned_by<simt::kVectorWidth<T>>(K, from);
+    else
+        copy_turned_by<1>(K, from);
+}
+
 /// S_i = scale Q_i K^T, for the first `rows` rows. Dot products over many columns are added up in parts: every addition
 /// rounds to a digit of the sum so far, and short sums lose less than one long one.
 ///
-/// Each lane starts at a column of its own and goes round. Lanes read different rows of K, which lie D elements apart:
-/// at the same column they would all meet in one bank for D = 64 or 128. Padding the rows would cure that too, but here
-/// every byte of padding costs keys.
+/// Every dot product goes through the columns in the same order. Lanes that start at columns of their own and go round
+/// would keep clear of one another's banks without turned rows, but then equal keys would get scores that differ in
+/// the last digit of a float, and that can decide to which of two 16-bit numbers a score is rounded.
 template <class T>
 __device__ void multiply_scores(const simt::SharedMatrix<T>& S_i, const simt::SharedMatrix<T>& Q_i,
                                 const simt::SharedMatrix<T>& K, int rows, float scale) {
@@ -82,22 +121,22 @@ __device__ void multiply_scores(const simt::SharedMatrix<T>& S_i, const simt::Sh
     const Patches patches{rows, key_length};
     for (int number = threadIdx.x; number < patches.count(); number += blockDim.x) {
         const Patch patch(patches, number);
+        int at = turn(K, patch.first_column);  // where column d of the four keys lies
         float s[kPatch][kPatch] = {};
-        int d = int(threadIdx.x) % 32 % head_dim;
-        for (int done = 0; done < head_dim; done += kColumnsInTurn) {
-            const int left = head_dim - done, columns = left < kColumnsInTurn ? left : kColumnsInTurn;
+        for (int first = 0; first < head_dim; first += kColumnsInTurn) {
+            const int left = head_dim - first, columns = left < kColumnsInTurn ? left : kColumnsInTurn;
             float part[kPatch][kPatch] = {};
-            for (int step = 0; step < columns; ++step) {
+            for (int d = first; d < first + columns; ++d) {
                 float q[kPatch], k[kPatch];
 #pragma unroll
                 for (int i = 0; i < kPatch; ++i) q[i] = float(Q_i(inside(patch.row(i), rows), d));
 #pragma unroll
-                for (int j = 0; j < kPatch; ++j) k[j] = float(K(inside(patch.column(j), key_length), d));
+                for (int j = 0; j < kPatch; ++j) k[j] = float(K(inside(patch.column(j), key_length), at));
 #pragma unroll
                 for (int i = 0; i < kPatch; ++i)
 #pragma unroll
                     for (int j = 0; j < kPatch; ++j) part[i][j] += q[i] * k[j];
-                d = d + 1 == head_dim ? 0 : d + 1;
+                at = at + 1 == head_dim ? 0 : at + 1;
             }
 #pragma unroll
             for (int i = 0; i < kPatch; ++i)
@@ -149,23 +188,33 @@ struct OutputPatch {
     float o[kPatch][kPatch] = {};  ///< P_i V, not yet divided
     float l[kPatch] = {};          ///< sums of the rows of P_i
 
-    /// Adds P_i(:, first_key … first_key + keys - 1) V_j(0 … keys - 1, :).
+    /// Adds P_i(:, first_key … first_key + keys - 1) V_j(0 … keys - 1, :), in parts of kKeysInTurn keys.
     template <class T>
     __device__ __forceinline__ void add_product(const Patch& patch, const simt::SharedMatrix<T>& P_i,
                                                 const simt::SharedMatrix<T>& V_j, int first_key, int keys, int rows) {
         const int head_dim = V_j.columns();
+        for (int first = 0; first < keys; first += kKeysInTurn) {
+            const int left = keys - first, end = left < kKeysInTurn ? keys : first + kKeysInTurn;
+            float o_part[kPatch][kPatch] = {}, l_part[kPatch] = {};
 #pragma unroll 2
-        for (int key = 0; key < keys; ++key) {
-            float p[kPatch], v[kPatch];
+            for (int key = first; key < end; ++key) {
+                float p[kPatch], v[kPatch];
 #pragma unroll
-            for (int i = 0; i < kPatch; ++i) p[i] = float(P_i(inside(patch.row(i), rows), first_key + key));
+                for (int i = 0; i < kPatch; ++i) p[i] = float(P_i(inside(patch.row(i), rows), first_key + key));
 #pragma unroll
-            for (int j = 0; j < kPatch; ++j) v[j] = float(V_j(key, inside(patch.column(j), head_dim)));
+                for (int j = 0; j < kPatch; ++j) v[j] = float(V_j(key, inside(patch.column(j), head_dim)));
+#pragma unroll
+                for (int i = 0; i < kPatch; ++i) {
+                    l_part[i] += p[i];
+#pragma unroll
+                    for (int j = 0; j < kPatch; ++j) o_part[i][j] += p[i] * v[j];
+                }
+            }
 #pragma unroll
             for (int i = 0; i < kPatch; ++i) {
-                l[i] += p[i];
+                l[i] += l_part[i];
 #pragma unroll
-                for (int j = 0; j < kPatch; ++j) o[i][j] += p[i] * v[j];
+                for (int j = 0; j < kPatch; ++j) o[i][j] += o_part[i][j];
             }
         }
     }

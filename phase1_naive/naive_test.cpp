@@ -116,7 +116,43 @@ TEST(Naive, NearlyAllStandardCasesFitTheSmallestModernDevice) {
     }
 }
 
-// 1024 threads are too few for all patches of O_i here, so that scheme B takes several passes over V.
+// A sum over all columns, or all keys, in one go was 1.16 and 1.13 times as far off as allowed, on a GPU.
+// Found by ./ladder fuzz --seed 20261125 --problem 8752, and --seed 20261126 --problem 1279.
+TEST(Naive, LongSumsAreTakenInParts) {
+    EXPECT_TRUE(matches_reference(
+        standard_attention,
+        {.query_heads = 3, .key_length = 283, .head_dim = 248, .options = {.scale = -0.5}, .seed = 954438},
+        test_device()));
+    for (const BlockedScheme& scheme : kSchemes)
+        EXPECT_TRUE(matches_or_is_refused(scheme,
+                                          {.query_length = 3,
+                                           .key_length = 245,
+                                           .head_dim = 1,
+                                           .family = Family::offset_values,
+                                           .options = {.scale = 1e-6}},
+                                          kDefaultBlockRows))
+            << scheme.name;
+}
+
+// Scores are rounded to 16 bits. Were they sums in an order that depends on the key, equal keys would not all be
+// rounded to the same side. Found by ./ladder fuzz --seed 20261127 --problem 3212.
+TEST(Naive, EqualKeysGetEqualScores) {
+    for (const BlockedScheme& scheme : kSchemes)
+        EXPECT_TRUE(matches_or_is_refused(scheme,
+                                          {.query_heads = 4,
+                                           .kv_heads = 2,
+                                           .query_length = 117,
+                                           .key_length = 5,
+                                           .head_dim = 191,
+                                           .dtype = torch::kFloat16,
+                                           .family = Family::equal_scores,
+                                           .options = {.scale = -0.5},
+                                           .seed = 357617},
+                                          kDefaultBlockRows))
+            << scheme.name;
+}
+
+// 512 threads are too few for all patches of O_i here, so that scheme B takes several passes over V.
 TEST(Naive, AnyNumberOfRowsABlock) {
     for (const BlockedScheme& scheme : kSchemes)
         for (const auto& [block_rows, head_dim] :

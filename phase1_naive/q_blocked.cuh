@@ -17,7 +17,7 @@ namespace ladder::SIMT_MACHINE {
 /// need grows with N, and shared memory does not.
 ///
 ///   grid    x = ceil(Sq / B_r) query tiles, y = Hq heads, z = B sequences
-///   block   one thread for each 4 x 4 patch of O_i, 128 to 1024; warps take rows in turn for the softmax
+///   block   one thread for each 4 x 4 patch of O_i, 128 to 512; warps take rows in turn for the softmax
 ///
 ///   shared  Q_i  [B_r, D]   B_r D sizeof(T)
 ///           K    [N, D]     N D sizeof(T)        N = Sk
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kMaxBlockedThreads) q_blocked_kernel(ForwardTe
 
     // BEGIN SOLUTION stages: Q_i, K and V into shared memory; S_i; P_i in its place
     copy_rows(Q_i, Q, first_query, rows, t.wide_rows);
-    copy_rows(K_all, K, 0, key_length, t.wide_rows);
+    copy_turned(K_all, K, t.wide_rows);
     copy_rows(V_all, V, 0, key_length, t.wide_rows);
     __syncthreads();  // Q_i, K and V are complete before anyone reads them
 

@@ -19,7 +19,7 @@ namespace ladder::SIMT_MACHINE {
 /// It moves the wall, and does not remove it: K and the rows of scores still grow with N.
 ///
 ///   grid    x = ceil(Sq / B_r) query tiles, y = Hq heads, z = B sequences
-///   block   one thread for each 4 x 4 patch of O_i, 128 to 1024; a thread keeps its patch while V comes past
+///   block   one thread for each 4 x 4 patch of O_i, 128 to 512; a thread keeps its patch while V comes past
 ///
 ///   shared  Q_i  [B_r, D]   B_r D sizeof(T)
 ///           K    [N, D]     N D sizeof(T)        N = Sk
@@ -27,8 +27,8 @@ namespace ladder::SIMT_MACHINE {
 ///           S_i  [B_r, N]   B_r N sizeof(T)      becomes P_i in place
 ///           With D = 128, B_r = 64 and f16, N = 200 fits the 101376 bytes of an RTX 5060 Ti (scheme A: 132)
 ///
-///   global  reads Q once, and K and V once per query tile; writes O and LSE once. Where O_i has more than 1024 patches
-///           (B_r > 64 at D = 256) it is made in several passes, and V comes past once in each.
+///   global  reads Q once, and K and V once per query tile; writes O and LSE once. Where O_i has more than 512 patches
+///           (B_r > 64 at D = 128) it is made in several passes, and V comes past once in each.
 // clang-format on
 
 template <class T>
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kMaxBlockedThreads) qv_blocked_kernel(ForwardT
     const auto S_i = arena.matrix<T>("S_i", block_rows, key_length);
 
     copy_rows(Q_i, Q, first_query, rows, t.wide_rows);
-    copy_rows(K_all, K, 0, key_length, t.wide_rows);
+    copy_turned(K_all, K, t.wide_rows);
     __syncthreads();  // Q_i and K are complete before anyone reads them
 
     multiply_scores(S_i, Q_i, K_all, rows, t.scale);

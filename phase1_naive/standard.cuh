@@ -63,25 +63,26 @@ struct ResultPatch {
 
     /// sum += A B. The 16 numbers read from shared memory at each step serve 64 multiplications.
     ///
-    /// Two products are added to each other before they are added to the sum: every addition rounds to a digit of the
-    /// sum so far, and half as many lose less.
+    /// The products of a tile are added to each other before they are added to the sum: every addition rounds to a
+    /// digit of the sum so far, and short sums lose less than one long one.
     __device__ __forceinline__ void add_product(const LeftTile& A, const RightTile& B) {
+        float part[kPatchSide][kPatchSide] = {};
 #pragma unroll 2
-        for (int k = 0; k < kDepthTile; k += 2) {
-            float a[kPatchSide][2], b[kPatchSide][2];
+        for (int k = 0; k < kDepthTile; ++k) {
+            float a[kPatchSide], b[kPatchSide];
+#pragma unroll
+            for (int i = 0; i < kPatchSide; ++i) a[i] = A(row(i), k);
+#pragma unroll
+            for (int j = 0; j < kPatchSide; ++j) b[j] = B(k, column(j));
 #pragma unroll
             for (int i = 0; i < kPatchSide; ++i)
 #pragma unroll
-                for (int e = 0; e < 2; ++e) a[i][e] = A(row(i), k + e);
-#pragma unroll
-            for (int j = 0; j < kPatchSide; ++j)
-#pragma unroll
-                for (int e = 0; e < 2; ++e) b[j][e] = B(k + e, column(j));
-#pragma unroll
-            for (int i = 0; i < kPatchSide; ++i)
-#pragma unroll
-                for (int j = 0; j < kPatchSide; ++j) sum[i][j] += a[i][0] * b[j][0] + a[i][1] * b[j][1];
+                for (int j = 0; j < kPatchSide; ++j) part[i][j] += a[i] * b[j];
         }
+#pragma unroll
+        for (int i = 0; i < kPatchSide; ++i)
+#pragma unroll
+            for (int j = 0; j < kPatchSide; ++j) sum[i][j] += part[i][j];
     }
 };
 

@@ -43,8 +43,8 @@ __device__ __forceinline__ float row_sum(float x) { return sum_over<8>(x); }
 template <class T, int D, int Lanes = 8>
 inline constexpr int kRowVector = simt::kVectorWidth<T> < D / Lanes ? simt::kVectorWidth<T> : D / Lanes;
 
-/// sum[i][j] += Q(row i, :) . K(column j, :), with column j = lane + lanes_per_row j, over the InTurn columns from
-/// `first` on. `Unroll`: as many steps, of 16 bytes of a row each, are written out one after another.
+/// sum[i][j] += Q(row i, :) . K(lane + lanes_per_row j, :), over the InTurn columns of Q and K from `first` on.
+/// `Unroll`: as many steps, of 16 bytes of a row each, are written out one after another.
 template <int InTurn, int Unroll, class Owner, class T, int B_r, int B_c, int D, int Pitch>
 __device__ __forceinline__ void add_products(float (&sum)[Owner::rows][B_c / Owner::lanes_per_row], const Owner& owner,
                                              const simt::SharedTile<T, B_r, D, Pitch>& Q,
@@ -124,12 +124,11 @@ __device__ __forceinline__ void accumulate(float (&O)[Owner::rows][D / Owner::la
             for (int n = 0; n < D / lanes / width; ++n) {
                 const Vector v = V.template vec<Vector>(first_key + j + k, output_column<T, D, lanes>(owner.lane, n));
 #pragma unroll
-                for (int e = 0; e < width; ++e)
+                for (int i = 0; i < Owner::rows; ++i) {
+                    const float p_ij = k == 0 ? p[i].x : k == 1 ? p[i].y : k == 2 ? p[i].z : p[i].w;
 #pragma unroll
-                    for (int i = 0; i < Owner::rows; ++i) {
-                        const float p_ij = k == 0 ? p[i].x : k == 1 ? p[i].y : k == 2 ? p[i].z : p[i].w;
-                        O[i][n * width + e] += p_ij * float(v.element[e]);
-                    }
+                    for (int e = 0; e < width; ++e) O[i][n * width + e] += p_ij * float(v.element[e]);
+                }
             }
     }
 }
