@@ -103,10 +103,11 @@ std::string pipelined_complaint(const torch::Tensor& q, const DecodeArguments& a
     return {};
 }
 
-/// Warps of a block of the pipelined kernel: 8 where the device has the shared memory for it, otherwise 4.
-int pipelined_warps(DecodeArguments a, const simt::Device& device) {
-    a.warps = 8;
-    return cpu::decode_pipelined_shared_bytes(a) <= std::size_t(device.shared_bytes_per_block_optin) ? 8 : 4;
+/// The most warps of a block of the pipelined kernel for which the device has the shared memory.
+int most_pipelined_warps(DecodeArguments a, const simt::Device& device) {
+    a.warps = kMostPipelinedWarps;
+    const bool fits = cpu::decode_pipelined_shared_bytes(a) <= std::size_t(device.shared_bytes_per_block_optin);
+    return fits ? kMostPipelinedWarps : kFewPipelinedWarps;
 }
 
 /// Blocks of the pipelined kernel that live on one multiprocessor at a time: shared memory is what there is least of.
@@ -120,7 +121,7 @@ void choose_kernel(Kernel kernel, const torch::Tensor& q, const simt::Device& de
     if (kernel == Kernel::plain) return;
     const std::string complaint = pipelined_complaint(q, a);
     DecodeArguments pipelined = a;
-    pipelined.warps = pipelined_warps(a, device);
+    pipelined.warps = most_pipelined_warps(a, device);
     const std::size_t shared_bytes = cpu::decode_pipelined_shared_bytes(pipelined);
     if (kernel == Kernel::pipelined) {
         if (!complaint.empty()) refuse("flash_decode_pipelined: ", complaint);
@@ -147,17 +148,17 @@ DecodeArguments decode_arguments(Kernel kernel, const torch::Tensor& q, const to
     const int row_tile =
         arguments.warps ? kPipelinedRows : row_tile_size(arguments.rows_per_kv_head(), arguments.head_dim());
     const int64_t row_tiles = ceil_div(arguments.rows_per_kv_head(), row_tile);
-    if (options.splits) {
-        arguments.splits = checked_splits(*options.splits, row_tiles);
-    } else {
-        const int64_t longest = *std::max_element(arguments.lengths.begin(), arguments.lengths.end());
-        arguments.splits = choose_splits(
-            {.blocks = k.size(0) * k.size(1) * row_tiles,
-             .key_tiles = std::max<int64_t>(1, ceil_div(longest, kKeyTile)),
-             .resident_blocks = arguments.warps ? pipelined_resident(arguments, device) : resident_blocks(row_tile),
-             .block_overhead = arguments.warps ? kPipelinedBlockOverhead : kBlockOverhead},
-            device);
+    const int64_t longest = *std::max_element(arguments.lengths.begin(), arguments.lengths.end());
+    DecodeWork work{.blocks = k.size(0) * k.size(1) * row_tiles,
+                    .key_tiles = std::max<int64_t>(1, ceil_div(longest, kKeyTile)),
+                    .resident_blocks = resident_blocks(row_tile)};
+    if (arguments.warps) {
+        work.resident_blocks = pipelined_resident(arguments, device);
+        work.block_overhead = kPipelinedBlockOverhead;
+        work.speed_alone = kPipelinedSpeedAlone;
     }
+    arguments.splits = options.splits ? checked_splits(*options.splits, row_tiles) : choose_splits(work, device);
+    if (arguments.warps == kMostPipelinedWarps) arguments.warps = choose_warps(work, device, arguments.splits);
     return arguments;
 }
 

@@ -299,8 +299,8 @@ __global__ void __launch_bounds__(32 * W) decode_pipelined_kernel(DecodeTensors<
 /// Calls `use(std::integral_constant<int, W>())` with the number of warps of a block, which the host has chosen.
 template <class Use>
 void with_pipelined_warps(int warps, Use&& use) {
-    if (warps == 8) return use(std::integral_constant<int, 8>());
-    use(std::integral_constant<int, 4>());
+    if (warps == kMostPipelinedWarps) return use(std::integral_constant<int, kMostPipelinedWarps>());
+    use(std::integral_constant<int, kFewPipelinedWarps>());
 }
 
 /// Shared memory that a block needs.

@@ -13,14 +13,18 @@ std::int64_t blocks_at_once(const DecodeWork& work, const simt::Device& device) 
     return std::int64_t{work.resident_blocks} * std::max(1, device.multiprocessors);
 }
 
+std::int64_t tiles_per_block(const DecodeWork& work, int splits) { return (work.key_tiles + splits - 1) / splits; }
+
 }  // namespace
 
 double estimated_time(const DecodeWork& work, const simt::Device& device, int splits) {
-    const std::int64_t slots = blocks_at_once(work, device);
-    const std::int64_t waves = (work.blocks * splits + slots - 1) / slots;
-    const std::int64_t tiles_per_block = (work.key_tiles + splits - 1) / splits;
+    const std::int64_t slots = blocks_at_once(work, device), blocks = work.blocks * splits;
+    const std::int64_t full_waves = blocks / slots, rest = blocks % slots;
+    const double tiles = double(tiles_per_block(work, splits));
+    const double share_in_rest = std::max(double(rest) / double(slots), 1.0 / work.speed_alone);
+    const double last_wave = rest == 0 ? 0.0 : tiles * share_in_rest + work.block_overhead;
     const double combine = splits == 1 ? 0.0 : kCombineLaunch + kMergePerSplit * splits;
-    return double(waves) * (double(tiles_per_block) + work.block_overhead) + combine;
+    return double(full_waves) * (tiles + work.block_overhead) + last_wave + combine;
 }
 
 int choose_splits(const DecodeWork& work, const simt::Device& device) {
@@ -28,6 +32,12 @@ int choose_splits(const DecodeWork& work, const simt::Device& device) {
     for (int splits = 2; splits <= std::min<std::int64_t>(work.key_tiles, kMaxSplits); ++splits)
         if (estimated_time(work, device, splits) < estimated_time(work, device, best)) best = splits;
     return best;
+}
+
+int choose_warps(const DecodeWork& work, const simt::Device& device, int splits) {
+    const bool side_by_side = splits > 1, all_at_once = work.blocks * splits <= blocks_at_once(work, device);
+    return side_by_side && all_at_once && tiles_per_block(work, splits) >= kTilesForFewWarps ? kFewPipelinedWarps
+                                                                                             : kMostPipelinedWarps;
 }
 
 }  // namespace ladder

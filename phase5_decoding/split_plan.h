@@ -34,12 +34,22 @@ inline constexpr int kPipelinedRows = 16;  ///< of a block of decode_pipelined.c
 inline constexpr double kBlockOverhead = 0.5;
 inline constexpr double kPipelinedBlockOverhead = 2.0;  ///< likewise
 
+/// How many times as fast a block's tiles pass where it has the memory to itself. The plain kernel's pace is set by its
+/// arithmetic; the pipelined one's by memory, of which a multiprocessor can take 1.6 times its share and no more.
+inline constexpr double kSpeedAlone = 1.0;
+inline constexpr double kPipelinedSpeedAlone = 1.6;  ///< likewise
+
+inline constexpr int kMostPipelinedWarps = 8;  ///< of a block of decode_pipelined.cuh
+inline constexpr int kFewPipelinedWarps = 4;   ///< the other number that it is compiled for
+inline constexpr int kTilesForFewWarps = 4;    ///< of a block: with fewer, its warps' first steps are all there is
+
 /// What there is to share out.
 struct DecodeWork {
     std::int64_t blocks = 1;                 ///< without any split: batch * KV heads * row tiles
     std::int64_t key_tiles = 1;              ///< tiles of kKeyTile keys in the longest sequence
     int resident_blocks = 4;                 ///< on one multiprocessor
     double block_overhead = kBlockOverhead;  ///< of one block, in units of one tile of keys
+    double speed_alone = kSpeedAlone;        ///< how many times as fast a block is where the others have ended
 };
 
 /// How long decoding takes with so many splits, in units of the time that a block takes for one tile of keys.
@@ -48,5 +58,10 @@ double estimated_time(const DecodeWork& work, const simt::Device& device, int sp
 /// Into how many pieces to split the keys of each sequence: the smallest count of least estimated time, and never more
 /// than there are tiles of keys.
 int choose_splits(const DecodeWork& work, const simt::Device& device);
+
+/// Warps of a block of the pipelined kernel, on a device that has room for kMostPipelinedWarps. Half of them suffice to
+/// keep the memory busy, and share it more fairly, where all blocks run at once and walk side by side: README.md, "How
+/// many warps?".
+int choose_warps(const DecodeWork& work, const simt::Device& device, int splits);
 
 }  // namespace ladder

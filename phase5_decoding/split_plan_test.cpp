@@ -66,6 +66,34 @@ TEST(SplitPlan, StaysWithinItsLimitsAndIsNoWorseThanAnyOther) {
     }
 }
 
+// Memory is as busy with 128 blocks on 132 multiprocessors as with 132: a second wave is not worth the four.
+TEST(SplitPlan, OneWaveThatIsNearlyFullIsEnoughForThePipelinedKernel) {
+    const simt::Device device = device_from(simt::device_profile("h200"));
+    DecodeWork work{.blocks = 8,
+                    .resident_blocks = 1,
+                    .block_overhead = kPipelinedBlockOverhead,
+                    .speed_alone = kPipelinedSpeedAlone};
+    for (const std::int64_t tiles : {16, 64, 512, 4096}) {
+        work.key_tiles = tiles;
+        EXPECT_EQ(choose_splits(work, device), 16) << tiles;
+    }
+    work.speed_alone = kSpeedAlone;
+    EXPECT_EQ(choose_splits(work, device), 33) << "as long as every wave takes the same time";
+}
+
+TEST(SplitPlan, HalfTheWarpsWhereAllBlocksWalkSideBySideForLong) {
+    const simt::Device device = device_from(simt::device_profile("h200"));
+    const auto warps = [&](std::int64_t blocks, std::int64_t tiles, int splits) {
+        return choose_warps({.blocks = blocks, .key_tiles = tiles, .resident_blocks = 1}, device, splits);
+    };
+    EXPECT_EQ(warps(8, 4096, 16), 4);
+    EXPECT_EQ(warps(8, 64, 16), 4);
+    EXPECT_EQ(warps(8, 63, 16), 4);
+    EXPECT_EQ(warps(8, 48, 16), 8) << "three tiles a block are over too soon";
+    EXPECT_EQ(warps(8, 4096, 17), 8) << "136 blocks on 132 multiprocessors";
+    EXPECT_EQ(warps(128, 64, 1), 8) << "nobody walks beside these";
+}
+
 TEST(SplitPlan, RowsFitTheirTile) {
     for (const int head_dim : {1, 64, 128, 129, 256})
         for (int rows = 1; rows <= 40; ++rows) {

@@ -12,18 +12,22 @@ PLAN = Source("phase5_decoding/split_plan.h")
 def choose_splits(blocks, keys, device):
     """choose_splits() of phase5_decoding/split_plan.cpp, for blocks of one row."""
     costs = Source("phase5_decoding/split_plan.cpp").expect(
-        "waves = (work.blocks * splits + slots - 1) / slots;",
-        "tiles_per_block = (work.key_tiles + splits - 1) / splits;",
+        "full_waves = blocks / slots, rest = blocks % slots;",
+        "{ return (work.key_tiles + splits - 1) / splits; }",
+        "share_in_rest = std::max(double(rest) / double(slots), 1.0 / work.speed_alone);",
+        "last_wave = rest == 0 ? 0.0 : tiles * share_in_rest + work.block_overhead;",
         "combine = splits == 1 ? 0.0 : kCombineLaunch + kMergePerSplit * splits;",
-        "return double(waves) * (double(tiles_per_block) + work.block_overhead) + combine;")
-    overhead, launch, per_split = (source.number(name) for source, name in (
-        (PLAN, "kBlockOverhead"), (costs, "kCombineLaunch"), (costs, "kMergePerSplit")))
+        "return double(full_waves) * (tiles + work.block_overhead) + last_wave + combine;")
+    overhead, alone, launch, per_split = (source.number(name) for source, name in (
+        (PLAN, "kBlockOverhead"), (PLAN, "kSpeedAlone"), (costs, "kCombineLaunch"), (costs, "kMergePerSplit")))
     slots = PLAN.found(r"resident_blocks\(int row_tile\) { return (.*?); }", row_tile=1) * device.multiprocessors
     tiles = -(-keys // PLAN.number("kKeyTile"))
 
     def time(splits):
-        waves = -(-blocks * splits // slots)
-        return waves * (-(-tiles // splits) + overhead) + (launch + per_split * splits if splits > 1 else 0)
+        full_waves, rest = divmod(blocks * splits, slots)
+        each = -(-tiles // splits)
+        last_wave = each * max(rest / slots, 1 / alone) + overhead if rest else 0
+        return full_waves * (each + overhead) + last_wave + (launch + per_split * splits if splits > 1 else 0)
 
     return min(range(1, min(tiles, PLAN.number("kMaxSplits")) + 1), key=time)
 

@@ -100,8 +100,13 @@ class Comparing(unittest.TestCase):
 
     def seen_by_ncu(self):
         return [{"kernel": launch["kernel"],
-                 "metrics": {metric: script.counted(launch)[counter] for counter, (metric, _) in script.COMPARED.items()}}
+                 "metrics": self.metrics_of(script.counted(launch))}
                 for launch in self.launches()]
+
+    @staticmethod
+    def metrics_of(counted):
+        """All of a counter in the first of its metrics, and none in the others."""
+        return {name: counted[counter] if name == names[0] else 0 for counter, (names, _) in script.COMPARED.items() for name in names}
 
     def test_equal(self):
         results = script.compare(self.cpu, self.cpu, self.seen_by_ncu())
@@ -119,12 +124,23 @@ class Comparing(unittest.TestCase):
 
     def test_passes_that_waited_for_the_arbiter(self):
         ncu = self.seen_by_ncu()
-        metric = script.COMPARED["shared wavefronts of writes"][0]
-        ncu[0]["metrics"][script.BY_INSTRUCTION["shared wavefronts of writes"]] = ncu[0]["metrics"][metric]
+        metric = script.COMPARED["shared wavefronts of writes"][0][0]
+        ncu[0]["metrics"][script.BY_INSTRUCTION["shared wavefronts of writes"][0]] = ncu[0]["metrics"][metric]
         ncu[0]["metrics"][metric] *= 2
         line = script.compare(self.cpu, self.cpu, ncu)[0]["counters"]["shared wavefronts of writes"]
         self.assertEqual(line["verdict"], "equal")
         self.assertIn("arbiter", line["explanation"])
+
+    def test_what_ncu_counts_apart_is_added_up(self):
+        ncu = self.seen_by_ncu()
+        ordinary, by_ldmatrix = script.COMPARED["shared requests that read"][0]
+        ncu[0]["metrics"][ordinary] -= 5
+        ncu[0]["metrics"][by_ldmatrix] = 5
+        line = script.compare(self.cpu, self.cpu, ncu)[0]["counters"]["shared requests that read"]
+        self.assertEqual(line["verdict"], "equal")
+        del ncu[0]["metrics"][by_ldmatrix]
+        line = script.compare(self.cpu, self.cpu, ncu)[0]["counters"]["shared requests that read"]
+        self.assertEqual(line["verdict"], "not measured")
 
     def test_other_kernels_than_were_launched(self):
         with self.assertRaisesRegex(script.Problem, "other kernels"):
@@ -139,11 +155,12 @@ class Comparing(unittest.TestCase):
     def test_saved_files_make_the_report(self):
         folder = pathlib.Path(self.folder.name)
         (folder / "f32.cuda.json").write_text(json.dumps({**self.cpu, "device_name": "a GPU of paper"}))
-        columns = ["ID", "Kernel Name"] + [metric for metric, _ in script.COMPARED.values()]
-        lines = [columns, ["", ""] + ["unit"] * len(script.COMPARED)]
+        metrics = [name for names, _ in script.COMPARED.values() for name in names]
+        columns = ["ID", "Kernel Name"] + metrics
+        lines = [columns, ["", ""] + ["unit"] * len(metrics)]
         for i, kernel in enumerate(self.seen_by_ncu()):
             lines.append([str(i), f"void ladder::cuda::{kernel['kernel']}<float>(T)"] +
-                         [str(kernel["metrics"][metric]) for metric, _ in script.COMPARED.values()])
+                         [str(kernel["metrics"][metric]) for metric in metrics])
         text = "\n".join(",".join(f'"{cell}"' for cell in line) for line in lines) + "\n"
         for break_it, code in ((False, 0), (True, 1)):
             sectors = str(self.seen_by_ncu()[0]["metrics"][READ])
