@@ -23,7 +23,7 @@ namespace ladder::SIMT_MACHINE {
 ///   - tiles are swizzled, not padded: a piece of 16 bytes of row r lies in column c xor r. Padding would keep the banks
 ///     apart as well, but rows that do not start at multiples of 128 bytes slow the copies down (README.md has figures);
 ///   - a split is no run of keys: the splits take runs of 16 W keys in turn;
-///   - the L2 cache is told that nobody reads a key again, and the merge may start while the last blocks still run.
+///   - the L2 cache is told that nobody reads a key again, and the merge may start when all keys have been read.
 ///
 /// Every row of a block sees the same keys: a causal mask over several query tokens is for decode.cuh.
 ///
@@ -106,7 +106,6 @@ __global__ void __launch_bounds__(32 * W) decode_pipelined_kernel(DecodeTensors<
     using Wide = simt::WideVector<T>;
     constexpr int R = Shape::rows, threads = Shape::threads, slots = Shape::slots;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    simt::let_next_kernel_start();  // the merge's blocks take their places beside these, and wait there
 
     const int rows = t.group * t.queries, row_tiles = (rows + R - 1) / R;
     const int b = blockIdx.z, kv_head = blockIdx.y;
@@ -235,6 +234,8 @@ __global__ void __launch_bounds__(32 * W) decode_pipelined_kernel(DecodeTensors<
         }
         used = next(used);
     }
+
+    simt::let_next_kernel_start();  // the merge's blocks may take their places now, and wait there for the parts
 
     // The warps of a block become one, by the rule that also merges splits.
 #pragma unroll

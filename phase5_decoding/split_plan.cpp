@@ -35,9 +35,10 @@ int choose_splits(const DecodeWork& work, const simt::Device& device) {
 }
 
 int choose_warps(const DecodeWork& work, const simt::Device& device, int splits) {
-    const bool side_by_side = splits > 1, all_at_once = work.blocks * splits <= blocks_at_once(work, device);
-    return side_by_side && all_at_once && tiles_per_block(work, splits) >= kTilesForFewWarps ? kFewPipelinedWarps
-                                                                                             : kMostPipelinedWarps;
+    const double taken = double(work.blocks * splits) / double(blocks_at_once(work, device));
+    const bool side_by_side = splits > 1, one_full_wave = kSlotsForFewWarps <= taken && taken <= 1;
+    const bool long_enough = tiles_per_block(work, splits) >= kTilesForFewWarps;
+    return side_by_side && one_full_wave && long_enough ? kFewPipelinedWarps : kMostPipelinedWarps;
 }
 
 }  // namespace ladder

@@ -27,7 +27,9 @@ struct Samples {
 ///
 /// On a GPU a sample is the time between two CUDA events around the call's kernels. The GPU is kept waiting at the
 /// start of a round until the host has queued all of it, so that the time which the host needs to prepare a call is not
-/// counted. On the CPU a sample is wall-clock time.
+/// counted. Before each sample other memory is read, four times what the L2 cache holds: data that was used before the
+/// last call may still be there, if that call asked the cache not to keep its own. On the CPU a sample is wall-clock
+/// time.
 ///
 /// What a call throws, this throws. It must not be given calls that fail.
 std::vector<Samples> time_interleaved(const std::vector<std::function<void()>>& calls, torch::Device device,
