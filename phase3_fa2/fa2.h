@@ -11,8 +11,8 @@ namespace ladder {
 ///   k, v  [B, Hkv, Sk, D]   Hq a multiple of Hkv
 ///
 /// Runs on the device that holds the tensors, with the kernel of fa2_tiled.cuh where that can run and fills the device
-/// with blocks, and with that of fa2.cuh otherwise. Throws std::invalid_argument on bad input, before anything is
-/// launched.
+/// with blocks, and with that of fa2.cuh otherwise. (So the last bits of a sequence's result may depend on the size of
+/// its batch.) Throws std::invalid_argument on bad input, before anything is launched.
 AttentionResult fa2_forward(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                             const AttentionOptions& options = {});
 

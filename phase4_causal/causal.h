@@ -15,8 +15,9 @@ namespace ladder {
 /// What a query may not see does not reach its row, NaN and infinities included.
 ///
 /// Runs on the device that holds the tensors, with the kernel of causal_tiled.cuh where that can run and fills the
-/// device with blocks, and with that of causal.cuh otherwise. Throws std::invalid_argument on bad input, and when the
-/// device has too little shared memory for the head dimension, before anything is launched.
+/// device with blocks, and with that of causal.cuh otherwise. (So the last bits of a sequence's result may depend on
+/// the size of its batch.) Throws std::invalid_argument on bad input, and when the device has too little shared memory
+/// for the head dimension, before anything is launched.
 AttentionResult causal_forward(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                const AttentionOptions& options = {});
 

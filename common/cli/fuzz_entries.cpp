@@ -50,8 +50,6 @@ Entry blocked_entry(const char* name, BlockedFunction function) {
     Entry entry = attention_entry(1, name, "phase1_naive/naive", nullptr);
     entry.form = Form::blocked;
     entry.rounds_scores = true;
-    entry.adds_keys_in_turn = true;
-    entry.longest_key = kLongestSum;
     entry.call = [=](const Operands& t, const Problem& p) {
         return function(t.q, t.k, t.v, p.attention.options, p.block_rows.value_or(kDefaultBlockRows));
     };
@@ -77,6 +75,12 @@ Entry online_attention_entry() {
 Entry causal_entry(const char* name, AttentionFunction function) {
     Entry entry = attention_entry(4, name, "phase4_causal/causal", function);
     entry.masks = {Mask::none, Mask::causal_bottom_right, Mask::causal_top_left};
+    return entry;
+}
+
+/// An entry that takes a kernel of wide tiles where there are enough blocks of them.
+Entry chooses_by_size(Entry entry) {
+    entry.chooses_by_size = true;
     return entry;
 }
 
@@ -120,9 +124,9 @@ std::vector<Entry> fuzz_entries() {
             blocked_entry("qv_blocked_attention", qv_blocked_attention),
             attention_entry(2, "fa1_forward", "phase2_fa1/fa1", fa1_forward),
             tiled(attention_entry(2, "fa1_tiled_forward", "phase2_fa1/fa1", fa1_tiled_forward)),
-            attention_entry(3, "fa2_forward", "phase3_fa2/fa2", fa2_forward),
+            chooses_by_size(attention_entry(3, "fa2_forward", "phase3_fa2/fa2", fa2_forward)),
             tiled(attention_entry(3, "fa2_tiled_forward", "phase3_fa2/fa2", fa2_tiled_forward)),
-            causal_entry("causal_forward", causal_forward),
+            chooses_by_size(causal_entry("causal_forward", causal_forward)),
             tiled(causal_entry("causal_tiled_forward", causal_tiled_forward)),
             decode_entry("flash_decode", flash_decode),
             decode_entry("flash_decode_plain", flash_decode_plain)};

@@ -154,8 +154,8 @@ void draw_shape(Random& random, const Entry& entry, AttentionCase& c) {
 }
 
 Property draw_property(Random& random, const Entry& entry, const Problem& p) {
-    // The plan for the splits may look at the whole batch, and then another plan rounds otherwise.
-    const bool rounds_alike = entry.form != Form::decode || p.splits;
+    // The plan for the splits, or the choice of a kernel, may look at the whole batch, and another rounds otherwise.
+    const bool rounds_alike = !entry.chooses_by_size && (entry.form != Form::decode || p.splits);
     switch (random.below(3)) {
         case 0:
             return rounds_alike && entry.form != Form::softmax && p.attention.batch > 1

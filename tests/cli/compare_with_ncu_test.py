@@ -173,6 +173,28 @@ class Comparing(unittest.TestCase):
             self.assertEqual("UNEXPLAINED" in report["verdicts"], break_it)
             self.assertIn("fa2_forward_kernel<float, 32>", (folder / "report.txt").read_text())
 
+    def again(self, report):
+        folder = pathlib.Path(self.folder.name)
+        (folder / "earlier.json").write_text(json.dumps(report))
+        result = subprocess.run([sys.executable, SCRIPT, "--again", folder / "earlier.json", "--profile", "h200", "--program", PROGRAM,
+                                 "--out", folder / "again"], capture_output=True, text=True)
+        return result.returncode, result.stdout + result.stderr
+
+    def test_what_was_measured_is_held_against_todays_counts(self):
+        launches = script.compare(self.cpu, self.cpu, self.seen_by_ncu())
+        report = {"commit": "abc123", "device_name": "a GPU of paper", "verdicts": {"UNEXPLAINED": 1},
+                  "problems": [{"name": "f32", "arguments": ["3", "5", "--keys", "70", "--head-dim", "32"], "launches": launches}]}
+        launches[0]["counters"]["global sectors read"]["counted"] = 7  # what an earlier machine counted does not matter
+        code, said = self.again(report)
+        self.assertEqual(code, 0, said)
+        self.assertIn("a GPU of paper, commit abc123", said)
+        launches[0]["counters"]["global sectors read"]["ncu"] += 1
+        code, said = self.again(report)
+        self.assertEqual(code, 1, said)
+        self.assertIn("1 UNEXPLAINED", said)
+        launches[0]["kernel"] = "another_kernel"
+        self.assertIn("of other kernels than run now", self.again(report)[1])
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])

@@ -67,6 +67,22 @@ TEST(FuzzDraw, SeedsAndNumbersGiveDifferentProblems) {
     EXPECT_GT(lines.size(), 1500u);
 }
 
+// Alone, a sequence may make too few blocks for the kernel that its batch got.
+TEST(FuzzDraw, NeighboursMayMatterWhereTheKernelIsChosenBySize) {
+    auto entries = one_of_each_form();
+    const auto asked_for = [&] {
+        int count = 0;
+        for (std::uint64_t number = 0; number < 2000; ++number) {
+            const auto [index, p] = draw_problem(entries, 5, number);
+            count += index == 1 && p.property == Property::ignores_batch_neighbours;
+        }
+        return count;
+    };
+    EXPECT_GT(asked_for(), 5);
+    entries[1].chooses_by_size = true;
+    EXPECT_EQ(asked_for(), 0);
+}
+
 TEST(FuzzDraw, EveryProblemIsDecidableAndBounded) {
     const auto entries = one_of_each_form();
     for (std::uint64_t number = 0; number < 5000; ++number) {
