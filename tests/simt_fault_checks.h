@@ -1,18 +1,42 @@
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/simt_testing.h"
 
 namespace simt::testing {
 
-/// A thread, and the mark on the source line where it stands.
+/// A thread, and the mark on the source line where it stands. Nobody, and any line, unless said otherwise.
 struct Party {
-    int thread;
-    const char* mark;
+    int thread = -1;
+    const char* mark = nullptr;
 };
+
+/// What a diagnosis must be.
+struct Expected {
+    Fault fault;
+    Party first, second = {};
+    std::vector<std::string> says = {};
+    std::array<unsigned, 3> block = {};
+};
+
+/// Every thread adds its number to a sum in shared memory, with barriers: a kernel that works if the machine does.
+inline void expect_machine_still_works() {
+    int sum = 0;
+    run({.block = 96, .shared_bytes = 96 * sizeof(int)}, [&sum] {
+        const auto part = SharedArena().tile<int, 1, 96>("part");
+        const int thread = int(threadIdx.x);
+        part(0, thread) = thread;
+        __syncthreads();
+        if (thread == 0)
+            for (int i = 0; i < 96; ++i) sum += part(0, i);
+    });
+    EXPECT_EQ(sum, 95 * 96 / 2);
+}
 
 /// Expectations about kernels that stand in one test file.
 class FaultChecks {
@@ -25,24 +49,41 @@ class FaultChecks {
     }
 
     template <class Kernel>
+    void expect(const Shape& shape, Kernel kernel, const Expected& expected) const {
+        const auto error = fault_of(shape, kernel, "faulty_kernel");
+        ASSERT_TRUE(error) << "not found: " << name_of(expected.fault);
+        // Every place ends its line, the last one too.
+        const std::string message = std::string(error->what()) + "\n";
+        const MachineError::Report& report = error->report();
+        EXPECT_EQ(report.fault, expected.fault) << message;
+        EXPECT_EQ(report.kernel, "faulty_kernel");
+        EXPECT_EQ(report.block, expected.block) << message;
+        const auto& [x, y, z] = expected.block;
+        EXPECT_NE(message.find(std::string(name_of(expected.fault)) + " in faulty_kernel, block (" + std::to_string(x) +
+                               ", " + std::to_string(y) + ", " + std::to_string(z) + ")"),
+                  std::string::npos)
+            << message;
+        expect_witness(report.first, expected.first, message);
+        expect_witness(report.second, expected.second, message);
+        for (const std::string& words : expected.says)
+            EXPECT_NE(message.find(words), std::string::npos) << '"' << words << "\" is not in:\n" << message;
+        expect_machine_still_works();
+    }
+
+    template <class Kernel>
     void expect(const Shape& shape, Kernel kernel, Fault fault, Party first, std::optional<Party> second,
                 const std::vector<std::string>& says) const {
-        const auto error = fault_of(shape, kernel);
-        ASSERT_TRUE(error) << "not found: " << name_of(fault);
-        const std::string message = error->what();
-        EXPECT_EQ(error->report().fault, fault) << message;
-        expect_witness(error->report().first, first, message);
-        expect_witness(error->report().second, second, message);
-        for (const std::string& words : says)
-            EXPECT_NE(message.find(words), std::string::npos) << '"' << words << "\" is not in:\n" << message;
+        expect(shape, kernel, {.fault = fault, .first = first, .second = second.value_or(Party{}), .says = says});
     }
 
   private:
-    void expect_witness(const Witness& witness, const std::optional<Party>& party, const std::string& message) const {
-        EXPECT_EQ(witness.thread, party ? party->thread : -1) << message;
-        if (party) {
-            EXPECT_EQ(witness.site.text(), place(party->mark)) << message;
-        }
+    void expect_witness(const Witness& witness, const Party& party, const std::string& message) const {
+        EXPECT_EQ(witness.thread, party.thread) << message;
+        if (!party.mark) return;
+        EXPECT_EQ(witness.site.text(), place(party.mark)) << party.mark << "\n" << message;
+        EXPECT_NE(message.find("thread " + std::to_string(party.thread) + " at " + place(party.mark) + "\n"),
+                  std::string::npos)
+            << message;
     }
 
     std::string file_;
