@@ -10,18 +10,22 @@
 
 namespace simt::testing {
 
-/// A thread, and the mark on the source line where it stands. Nobody, and any line, unless said otherwise.
+using BlockIndex = std::array<unsigned, 3>;
+
+/// A thread, and the mark on the source line where it stands. Nobody, and any line, unless said otherwise. The block
+/// where the message has to name it.
 struct Party {
     int thread = -1;
     const char* mark = nullptr;
+    std::optional<BlockIndex> block = {};
 };
 
 /// What a diagnosis must be.
 struct Expected {
     Fault fault;
+    BlockIndex block = {};
     Party first, second = {};
     std::vector<std::string> says = {};
-    std::array<unsigned, 3> block = {};
 };
 
 /// Every thread adds its number to a sum in shared memory, with barriers: a kernel that works if the machine does.
@@ -58,13 +62,12 @@ class FaultChecks {
         EXPECT_EQ(report.fault, expected.fault) << message;
         EXPECT_EQ(report.kernel, "faulty_kernel");
         EXPECT_EQ(report.block, expected.block) << message;
-        const auto& [x, y, z] = expected.block;
-        EXPECT_NE(message.find(std::string(name_of(expected.fault)) + " in faulty_kernel, block (" + std::to_string(x) +
-                               ", " + std::to_string(y) + ", " + std::to_string(z) + ")"),
-                  std::string::npos)
+        EXPECT_TRUE(
+            message.starts_with(std::string(name_of(expected.fault)) + " in faulty_kernel, " + text_of(expected.block)))
             << message;
         expect_witness(report.first, expected.first, message);
         expect_witness(report.second, expected.second, message);
+        EXPECT_FALSE(report.advice.empty()) << message;
         for (const std::string& words : expected.says)
             EXPECT_NE(message.find(words), std::string::npos) << '"' << words << "\" is not in:\n" << message;
         expect_machine_still_works();
@@ -79,11 +82,13 @@ class FaultChecks {
   private:
     void expect_witness(const Witness& witness, const Party& party, const std::string& message) const {
         EXPECT_EQ(witness.thread, party.thread) << message;
+        EXPECT_EQ(witness.block, party.block) << message;
         if (!party.mark) return;
         EXPECT_EQ(witness.site.text(), place(party.mark)) << party.mark << "\n" << message;
-        EXPECT_NE(message.find("thread " + std::to_string(party.thread) + " at " + place(party.mark) + "\n"),
-                  std::string::npos)
-            << message;
+        const std::string who =
+            "thread " + std::to_string(party.thread) + (party.block ? " of " + text_of(*party.block) : "");
+        EXPECT_NE(message.find("\n  " + who + " at " + place(party.mark) + "\n"), std::string::npos) << who << "\n"
+                                                                                                     << message;
     }
 
     std::string file_;

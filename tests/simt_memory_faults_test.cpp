@@ -76,7 +76,7 @@ TEST(Uninitialised, WhatAnEarlierBlockWroteDoesNotCount) {
                       if (blockIdx.x == 1 && is_thread(0)) x = K_j()(0, 0);  // @leftover
                       (void)x;
                   },
-                  {.fault = Fault::uninitialised_read, .first = {0, "leftover"}, .block = {1, 0, 0}});
+                  {.fault = Fault::uninitialised_read, .block = {1, 0, 0}, .first = {0, "leftover"}});
     set_cpu_workers(workers);
 }
 

@@ -329,10 +329,10 @@ TEST(Race, NamesBlockAndRowsAndColumnsOfTheTile) {
                           V_j(6, 3) = f16(1.0f);  // @padded write
                   },
                   {.fault = Fault::race,
+                   .block = {2, 1, 1},
                    .first = {39, "padded write"},
                    .second = {7, "padded write"},
-                   .says = {"V_j(6, 3)"},
-                   .block = {2, 1, 1}});
+                   .says = {"V_j(6, 3)"}});
 }
 
 TEST(Race, SharedMatrixToo) {
