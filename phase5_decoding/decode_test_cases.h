@@ -16,12 +16,16 @@
 
 namespace ladder {
 
-inline constexpr float kInf = std::numeric_limits<float>::infinity(), kNaN = std::numeric_limits<float>::quiet_NaN();
+/// What inputs are poisoned with.
+inline constexpr float kInf = std::numeric_limits<float>::infinity();
+inline constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();  ///< likewise
 
+/// [B] on the test device.
 inline torch::Tensor lengths_tensor(const std::vector<int64_t>& lengths, torch::ScalarType dtype = torch::kInt32) {
     return torch::tensor(lengths, torch::kInt64).to(reference::test_device(), dtype);
 }
 
+/// Tiles that so many keys fill, the last one in part.
 inline int64_t key_tiles(int64_t keys) { return (keys + kKeyTile - 1) / kKeyTile; }
 
 /// The standard and the causal cases that this phase takes.
@@ -35,13 +39,15 @@ inline std::vector<reference::AttentionCase> all_cases() {
 /// What decoding looks like: one or a few query tokens, grouped heads, caches of several tiles, sequences of their own
 /// lengths.
 struct DecodeCase {
-    std::string name;
-    reference::AttentionCase problem;
-    std::vector<int64_t> lengths;
+    std::string name;                  ///< as GoogleTest shows it
+    reference::AttentionCase problem;  ///< of the longest sequence
+    std::vector<int64_t> lengths;      ///< keys of each sequence
 };
 
+/// Its name.
 inline std::ostream& operator<<(std::ostream& stream, const DecodeCase& c) { return stream << c.name; }
 
+/// In all three types: lengths at and around the edges of tiles, empty sequences, one to nine query tokens.
 inline std::vector<DecodeCase> decode_cases() {
     using namespace reference;
     std::vector<DecodeCase> cases;
@@ -94,6 +100,7 @@ inline std::vector<DecodeCase> decode_cases() {
     return cases;
 }
 
+/// What was counted of one tensor.
 inline const simt::TensorTraffic& traffic_of(const simt::Counters& counters, const std::string& tensor) {
     return *std::ranges::find(counters.tensors, tensor, &simt::TensorTraffic::tensor);
 }
