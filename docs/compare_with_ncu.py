@@ -88,7 +88,7 @@ EXPLANATIONS = [
     (r"decode_pipelined_kernel<.*", r"shared wavefronts of writes", 12,
      "an asynchronous copy is written in passes, each of what one line of 128 bytes of global memory has for one of shared memory. Rows "
      "of 160 bytes (D = 80) straddle lines of both: 5 or 6 passes for two rows, where the model counts the 4 of a store as wide. Over "
-     "the kernel that makes 1584 for 1152; ncu's counter by instruction has 1606"),
+     "the kernel that makes 1584 for 1152; ncu's counter by instruction has 1606. The rest, 286, are stores that waited for the arbiter"),
     (r"causal_forward_kernel<\w+, 32>", r"shared (requests that read|wavefronts of reads)", 20,
      "nvcc unrolls the key loop of the edge tiles and merges the reads of neighbouring P_ij, 4 bytes each, into wider ones"),
     (r"(safe_|online_|block_)?softmax_kernel<.*", r"global (sectors|requests) (read|written)", 1.2,
@@ -177,15 +177,15 @@ def measured_as(names, metrics):
     return sum(values) if values and None not in values else None
 
 
-def compare_launch(ours, theirs):
-    metrics = theirs["metrics"]
+def compare_launch(ours, totals, metrics):
+    """`totals`: what ncu measured of each counter. `metrics`: ncu's metrics by name."""
     instance = ours["instance"] or ours["kernel"]
     values = counted(ours)
     recorded = [*RECORDED, *(name for names in BY_INSTRUCTION.values() for name in names)]
     result = {"kernel": instance, "grid": ours["grid"], "block": ours["block"], "counters": {},
               "ncu": {name: metrics[name] for name in recorded if name in metrics}}
-    for counter, (names, tolerance) in COMPARED.items():
-        measured = measured_as(names, metrics)
+    for counter, (_, tolerance) in COMPARED.items():
+        measured = totals[counter]
         line = compare_counter(counter, values[counter], measured, tolerance, instance)
         by_instruction = measured_as(BY_INSTRUCTION.get(counter, ()), metrics)
         if line["verdict"] in ("explained", "UNEXPLAINED") and by_instruction is not None:
@@ -224,14 +224,17 @@ def compare(cpu, cuda, ncu):
                               f"is {cpu['profile']} the profile of this GPU?")
         rows = ncu[position:position + theirs["launches"]]
         position += theirs["launches"]
-        results.append(compare_launch(ours, merged(rows)))
+        metrics = merged(rows)["metrics"]
+        totals = {counter: measured_as(names, metrics) for counter, (names, _) in COMPARED.items()}
+        results.append(compare_launch(ours, totals, metrics))
     return results
 
 
 def run_ncu(ncu, program, arguments, csv_file, cuda_file):
     compared = [name for names, _ in COMPARED.values() for name in names]
     by_instruction = [name for names in BY_INSTRUCTION.values() for name in names if name not in compared]
-    attempts = [compared + RECORDED + by_instruction, compared + RECORDED, compared]
+    # Before compute capability 8.0 there are no asynchronous copies to ask for.
+    attempts = [compared + RECORDED + by_instruction, compared + RECORDED, compared, [names[0] for names, _ in COMPARED.values()]]
     for attempt in attempts:
         command = [ncu, "--csv", "--page", "raw", "--print-units", "base", "--kernel-name-base", "demangled",
                    "--kernel-name", "regex:ladder::cuda::", "--metrics", ",".join(attempt), "--log-file", str(csv_file), "--force-overwrite",
@@ -270,29 +273,31 @@ def measure(options, name, arguments, folder):
 
 
 def compare_again(options, problem):
-    """One problem of an earlier report, its measurements as they were, its counts anew."""
+    """One problem of an earlier report, its measurements as they were, its counts anew: the launches, and the commit that counted."""
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "cpu.json"
         subprocess.run([options.program, "profile", *problem["arguments"], "--profile", options.profile, "--json", str(file)],
                        check=True, stdout=subprocess.DEVNULL)
-        launches = [launch for phase in json.loads(file.read_text())["phases"] for launch in phase["launches"]]
+        cpu = json.loads(file.read_text())
+    launches = [launch for phase in cpu["phases"] for launch in phase["launches"]]
     if [launch["instance"] or launch["kernel"] for launch in launches] != [launch["kernel"] for launch in problem["launches"]]:
         raise Problem(f"{problem['name']}: the report is of other kernels than run now; measure on a GPU")
     results = []
     for ours, theirs in zip(launches, problem["launches"], strict=True):
-        # Where it was the counter by instruction that agreed, that is the measurement, and the remark on it stays.
-        metrics = {**theirs["ncu"], **{names[0]: theirs["counters"][counter]["ncu"] for counter, (names, _) in COMPARED.items()},
-                   **{name: 0 for names, _ in COMPARED.values() for name in names[1:]}}
-        result = compare_launch(ours, {"metrics": metrics})
+        # Where it was the counter by instruction that agreed, that is the total, and the remark on it stays.
+        totals = {counter: line["ncu"] for counter, line in theirs["counters"].items()}
+        result = compare_launch(ours, totals, theirs["ncu"])
         for counter, line in result["counters"].items():
             if line["verdict"] == "equal" and "explanation" in theirs["counters"][counter]:
                 line["explanation"] = theirs["counters"][counter]["explanation"]
         results.append(result)
-    return results
+    return results, cpu["commit"]
 
 
 def as_text(report):
     lines = [f"The CPU machine's counters against Nsight Compute on {report['device_name']}, commit {report['commit']}"]
+    if "counted_at" in report:
+        lines[0] += f"; counted anew at commit {report['counted_at']}"
     show = lambda value: "-" if value is None else f"{value:.0f}" if float(value).is_integer() else f"{value:.1f}"
     notes = []
     for problem in report["problems"]:
@@ -328,8 +333,9 @@ def main():
     parser.add_argument("--problem", action="append", choices=list(PROBLEMS), help="only this one; may be given again")
     parser.add_argument("--again", metavar="REPORT")
     options = parser.parse_args()
-    if options.again and not options.profile:
-        raise Problem("--again needs --profile, the device profile of the GPU that was measured")
+    if options.again and (not options.profile or options.replay or options.keep or options.problem):
+        raise Problem("--again takes every problem of the report, and needs --profile, the device profile of the GPU that was measured; "
+                      "--replay, --keep and --problem go with measurements only")
     if not options.replay and not options.profile:
         options.profile = profile_of_gpu()
 
@@ -337,7 +343,7 @@ def main():
     if options.again:
         report = json.loads(pathlib.Path(options.again).read_text()) | {"verdicts": {}}
         for problem in report["problems"]:
-            problem["launches"] = compare_again(options, problem)
+            problem["launches"], report["counted_at"] = compare_again(options, problem)
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(options.replay or options.keep or temporary)
         folder.mkdir(parents=True, exist_ok=True)

@@ -32,8 +32,9 @@ struct DecodeOptions {
 ///   k, v  [B, Hkv, Smax, D]  Hq a multiple of Hkv; the query heads of one KV head share one pass over it
 ///
 /// A row that sees no key (a sequence of length 0, or masked) gets out 0 and lse -inf. The split count changes nothing
-/// beyond rounding; with a given count, runs repeat bitwise. Splits are merged by their log-sum-exp in float32, whose
-/// rounding, a relative 2^-24, their weights carry: where all scores lie near 1000 or -1000 that is 3e-5 of a weight.
+/// beyond rounding; with a given count, runs repeat bitwise (and a sequence alone may round otherwise than in a batch).
+/// Splits are merged by their log-sum-exp in float32, whose rounding, a relative 2^-24, their weights carry: where all
+/// scores lie near 1000 or -1000 that is 3e-5 of a weight.
 ///
 /// Runs on the device that holds the tensors, with the kernel of decode_pipelined.cuh where that can run, and with that
 /// of decode.cuh otherwise. Throws std::invalid_argument on bad input, before anything is launched.

@@ -35,7 +35,8 @@ inline constexpr double kBlockOverhead = 0.5;
 inline constexpr double kPipelinedBlockOverhead = 2.0;  ///< likewise
 
 /// How many times as fast a block's tiles pass where it has the memory to itself. The plain kernel's pace is set by its
-/// arithmetic; the pipelined one's by memory, of which a multiprocessor can take 1.6 times its share and no more.
+/// arithmetic; the pipelined one's by memory, of which a multiprocessor can take 1.6 times its share and no more. (This
+/// and the figures below were measured on an H200, with bfloat16 and D = 128.)
 inline constexpr double kSpeedAlone = 1.0;
 inline constexpr double kPipelinedSpeedAlone = 1.6;  ///< likewise
 

@@ -7,17 +7,29 @@
 namespace ladder {
 namespace {
 
+/// A kernel's constants, without the work.
+const DecodeWork kPlain{}, kPipelined{.block_overhead = kPipelinedBlockOverhead, .speed_alone = kPipelinedSpeedAlone};
+
+/// Of that kernel.
+DecodeWork work_of(DecodeWork kernel, std::int64_t blocks, std::int64_t key_tiles, int resident) {
+    kernel.blocks = blocks;
+    kernel.key_tiles = key_tiles;
+    kernel.resident_blocks = resident;
+    return kernel;
+}
+
 TEST(SplitPlan, OneSplitWhereBlocksFillTheDeviceOrKeysAreFew) {
     for (const simt::DeviceProfile& profile : simt::device_profiles()) {
         const simt::Device device = device_from(profile);
-        for (const int resident : {1, 2, 3, 4}) {
-            const std::int64_t full = std::int64_t{resident} * device.multiprocessors;
-            for (const std::int64_t tiles : {1, 2, 64, 4096})
-                for (const std::int64_t blocks : {full, 2 * full, 10 * full})
-                    EXPECT_EQ(choose_splits({blocks, tiles, resident}, device), 1) << profile.name;
-            for (const std::int64_t blocks : {1, 8, 32})
-                EXPECT_EQ(choose_splits({blocks, 1, resident}, device), 1) << profile.name;
-        }
+        for (const DecodeWork& kernel : {kPlain, kPipelined})
+            for (const int resident : {1, 2, 3, 4}) {
+                const std::int64_t full = std::int64_t{resident} * device.multiprocessors;
+                for (const std::int64_t tiles : {1, 2, 64, 4096})
+                    for (const std::int64_t blocks : {full, 2 * full, 10 * full})
+                        EXPECT_EQ(choose_splits(work_of(kernel, blocks, tiles, resident), device), 1) << profile.name;
+                for (const std::int64_t blocks : {1, 8, 32})
+                    EXPECT_EQ(choose_splits(work_of(kernel, blocks, 1, resident), device), 1) << profile.name;
+            }
     }
 }
 
@@ -51,32 +63,29 @@ TEST(SplitPlan, LongSequencesWithFewHeadsAreSplit) {
 TEST(SplitPlan, StaysWithinItsLimitsAndIsNoWorseThanAnyOther) {
     for (const simt::DeviceProfile& profile : simt::device_profiles()) {
         const simt::Device device = device_from(profile);
-        for (std::int64_t blocks = 1; blocks < 700; blocks += 13)
-            for (const std::int64_t tiles : {1, 2, 3, 5, 17, 64, 100, 511}) {
-                const DecodeWork work{blocks, tiles, 4};
-                const int splits = choose_splits(work, device);
-                ASSERT_GE(splits, 1);
-                ASSERT_LE(splits, tiles);
-                ASSERT_LE(splits, kMaxSplits);
-                if (blocks >= 4 * device.multiprocessors) continue;
-                for (int other = 1; other <= tiles; ++other)
-                    ASSERT_LE(estimated_time(work, device, splits), estimated_time(work, device, other))
-                        << profile.name << ", blocks " << blocks << ", tiles " << tiles << ", " << other << " splits";
-            }
+        for (const DecodeWork& kernel : {kPlain, kPipelined})
+            for (std::int64_t blocks = 1; blocks < 700; blocks += 13)
+                for (const std::int64_t tiles : {1, 2, 3, 5, 17, 64, 100, 511}) {
+                    const DecodeWork work = work_of(kernel, blocks, tiles, 4);
+                    const int splits = choose_splits(work, device);
+                    ASSERT_GE(splits, 1);
+                    ASSERT_LE(splits, tiles);
+                    ASSERT_LE(splits, kMaxSplits);
+                    if (blocks >= 4 * device.multiprocessors) continue;
+                    for (int other = 1; other <= tiles; ++other)
+                        ASSERT_LE(estimated_time(work, device, splits), estimated_time(work, device, other))
+                            << profile.name << ", blocks " << blocks << ", tiles " << tiles << ", " << other
+                            << " splits";
+                }
     }
 }
 
 // Memory is as busy with 128 blocks on 132 multiprocessors as with 132: a second wave is not worth the four.
 TEST(SplitPlan, OneWaveThatIsNearlyFullIsEnoughForThePipelinedKernel) {
     const simt::Device device = device_from(simt::device_profile("h200"));
-    DecodeWork work{.blocks = 8,
-                    .resident_blocks = 1,
-                    .block_overhead = kPipelinedBlockOverhead,
-                    .speed_alone = kPipelinedSpeedAlone};
-    for (const std::int64_t tiles : {16, 64, 512, 4096}) {
-        work.key_tiles = tiles;
-        EXPECT_EQ(choose_splits(work, device), 16) << tiles;
-    }
+    for (const std::int64_t tiles : {16, 64, 512, 4096})
+        EXPECT_EQ(choose_splits(work_of(kPipelined, 8, tiles, 1), device), 16) << tiles;
+    DecodeWork work = work_of(kPipelined, 8, 4096, 1);
     work.speed_alone = kSpeedAlone;
     EXPECT_EQ(choose_splits(work, device), 33) << "as long as every wave takes the same time";
 }

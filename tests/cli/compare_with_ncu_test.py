@@ -181,13 +181,19 @@ class Comparing(unittest.TestCase):
         return result.returncode, result.stdout + result.stderr
 
     def test_what_was_measured_is_held_against_todays_counts(self):
-        launches = script.compare(self.cpu, self.cpu, self.seen_by_ncu())
+        ncu = self.seen_by_ncu()
+        copies = script.WRITTEN_BY_COPIES
+        ncu[0]["metrics"][copies] = 3  # ncu counts them apart
+        ncu[0]["metrics"][script.COMPARED["shared wavefronts of writes"][0][0]] -= 3
+        launches = script.compare(self.cpu, self.cpu, ncu)
         report = {"commit": "abc123", "device_name": "a GPU of paper", "verdicts": {"UNEXPLAINED": 1},
                   "problems": [{"name": "f32", "arguments": ["3", "5", "--keys", "70", "--head-dim", "32"], "launches": launches}]}
         launches[0]["counters"]["global sectors read"]["counted"] = 7  # what an earlier machine counted does not matter
         code, said = self.again(report)
         self.assertEqual(code, 0, said)
-        self.assertIn("a GPU of paper, commit abc123", said)
+        self.assertIn("a GPU of paper, commit abc123; counted anew at commit", said)
+        again = json.loads((pathlib.Path(self.folder.name) / "again.json").read_text())
+        self.assertEqual(again["problems"][0]["launches"][0]["ncu"][copies], 3)
         launches[0]["counters"]["global sectors read"]["ncu"] += 1
         code, said = self.again(report)
         self.assertEqual(code, 1, said)

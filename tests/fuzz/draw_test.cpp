@@ -70,17 +70,21 @@ TEST(FuzzDraw, SeedsAndNumbersGiveDifferentProblems) {
 // Alone, a sequence may make too few blocks for the kernel that its batch got.
 TEST(FuzzDraw, NeighboursMayMatterWhereTheKernelIsChosenBySize) {
     auto entries = one_of_each_form();
-    const auto asked_for = [&] {
+    const auto asked_for = [&](bool in_wide_tiles) {
         int count = 0;
-        for (std::uint64_t number = 0; number < 2000; ++number) {
+        for (std::uint64_t number = 0; number < 4000; ++number) {
             const auto [index, p] = draw_problem(entries, 5, number);
-            count += index == 1 && p.property == Property::ignores_batch_neighbours;
+            const bool fits = p.attention.dtype == torch::kFloat32 && p.attention.head_dim <= 128;
+            count += index == 1 && p.property == Property::ignores_batch_neighbours && fits == in_wide_tiles;
         }
         return count;
     };
-    EXPECT_GT(asked_for(), 5);
+    const int of_others = asked_for(false);
+    EXPECT_GT(of_others, 5);
+    EXPECT_GT(asked_for(true), 3);
     entries[1].chooses_by_size = true;
-    EXPECT_EQ(asked_for(), 0);
+    EXPECT_EQ(asked_for(true), 0);
+    EXPECT_EQ(asked_for(false), of_others);
 }
 
 TEST(FuzzDraw, EveryProblemIsDecidableAndBounded) {

@@ -53,7 +53,8 @@ class RoundByEvents : public Round {
   public:
     explicit RoundByEvents(torch::Device device)
         : guard_(device),
-          other_memory_(at::zeros({kTimesCache * attribute(cudaDevAttrL2CacheSize, device) / 4}, device)) {
+          other_memory_(at::zeros(
+              {kTimesCache * attribute(cudaDevAttrL2CacheSize, device) / std::int64_t(sizeof(float))}, device)) {
         if (const int kilohertz = attribute(cudaDevAttrClockRate, device)) cycles_per_millisecond_ = kilohertz;
     }
 
