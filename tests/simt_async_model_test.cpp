@@ -75,11 +75,13 @@ TEST(AsyncPipeline, WaitsForTooLittle) {
     Buffer<float> in("in", {10, kColumns});
     std::vector<float> sums(kColumns);
     checks.expect(kFourWarps, pipeline(Mistake::waits_for_too_little, numbers(in).view<2>(), sums.data()),
-                  Fault::copy_in_flight, {127, "pipeline read"}, Party{0, "pipeline copy"},
-                  {"thread 127 reads ring(0, 0), which an asynchronous copy of thread 0 is still filling",
-                   "thread 0 waited last at " + checks.place("pipeline wait") +
-                       ", for all but the newest 2 of its groups, and 1 is newer",
-                   "wait_copies<1>()", "__syncthreads()"});
+                  {.fault = Fault::copy_in_flight,
+                   .first = {127, "pipeline read"},
+                   .second = {0, "pipeline copy"},
+                   .says = {"thread 127 reads ring(0, 0), which an asynchronous copy of thread 0 is still filling",
+                            "thread 0 waited last at " + checks.place("pipeline wait") +
+                                ", for all but the newest 2 of its groups, and 1 is newer",
+                            "wait_copies<1>()", "__syncthreads()"}});
 }
 
 TEST(AsyncPipeline, NoBarrierAfterTheWait) {
@@ -99,8 +101,11 @@ TEST(AsyncPipeline, NoBarrierAfterTheWait) {
         if (t == 40) x = ring()(0, 5);  // @unordered read
         (void)x;
     };
-    checks.expect(kFourWarps, wait_then_read, Fault::race, {40, "unordered read"}, Party{1, "unordered copy"},
-                  {"thread 40 reads ring(0, 5), which thread 1 wrote", "__syncthreads()"});
+    checks.expect(kFourWarps, wait_then_read,
+                  {.fault = Fault::race,
+                   .first = {40, "unordered read"},
+                   .second = {1, "unordered copy"},
+                   .says = {"thread 40 reads ring(0, 5), which thread 1 wrote", "__syncthreads()"}});
 }
 
 TEST(AsyncPipeline, NoBarrierBeforeTheNextFetch) {
@@ -117,9 +122,12 @@ TEST(AsyncPipeline, NoBarrierBeforeTheNextFetch) {
 TEST(AsyncPipeline, NoCommit) {
     Buffer<float> in("in", {10, kColumns});
     std::vector<float> sums(kColumns);
-    checks.expect(kFourWarps, pipeline(Mistake::no_commit, numbers(in).view<2>(), sums.data()), Fault::copy_in_flight,
-                  {127, "pipeline read"}, Party{0, "pipeline copy"},
-                  {"no commit_copies() of thread 0 has followed the copy", "call commit_copies() after the copies"});
+    checks.expect(
+        kFourWarps, pipeline(Mistake::no_commit, numbers(in).view<2>(), sums.data()),
+        {.fault = Fault::copy_in_flight,
+         .first = {127, "pipeline read"},
+         .second = {0, "pipeline copy"},
+         .says = {"no commit_copies() of thread 0 has followed the copy", "call commit_copies() after the copies"}});
 }
 
 // --- touching what is in flight -------------------------------------------------------------------------------------
@@ -135,16 +143,20 @@ TEST(InFlight, NotEvenTheIssuingThreadMayTouchIt) {
                       const float x = ring()(0, 13);  // @own read
                       (void)x;
                   },
-                  Fault::copy_in_flight, {3, "own read"}, Party{3, "own copy"},
-                  {"thread 3 reads ring(0, 13)", "thread 3 must call wait_copies<0>() first"});
+                  {.fault = Fault::copy_in_flight,
+                   .first = {3, "own read"},
+                   .second = {3, "own copy"},
+                   .says = {"thread 3 reads ring(0, 13)", "thread 3 must call wait_copies<0>() first"}});
     checks.expect(kFourWarps,
                   [=] {
                       if (threadIdx.x != 3) return;
                       copy_async(ring().vec<float4>(0, 12), view.vec<float4>(0, 12));  // @overwritten copy
                       ring()(0, 15) = 0.0f;                                            // @overwriting store
                   },
-                  Fault::copy_in_flight, {3, "overwriting store"}, Party{3, "overwritten copy"},
-                  {"thread 3 writes ring(0, 15)"});
+                  {.fault = Fault::copy_in_flight,
+                   .first = {3, "overwriting store"},
+                   .second = {3, "overwritten copy"},
+                   .says = {"thread 3 writes ring(0, 15)"}});
 }
 
 TEST(InFlight, ABarrierDoesNotLandACopy) {
@@ -160,9 +172,11 @@ TEST(InFlight, ABarrierDoesNotLandACopy) {
                       __syncthreads();
                       wait_copies<0>();
                   },
-                  Fault::copy_in_flight, {70, "barred store"}, Party{3, "barred copy"},
-                  {"thread 70 writes ring(0, 12)", "thread 3 has not waited yet",
-                   "thread 3 must call wait_copies<0>() first", "__syncthreads()"});
+                  {.fault = Fault::copy_in_flight,
+                   .first = {70, "barred store"},
+                   .second = {3, "barred copy"},
+                   .says = {"thread 70 writes ring(0, 12)", "thread 3 has not waited yet",
+                            "thread 3 must call wait_copies<0>() first", "__syncthreads()"}});
 }
 
 TEST(InFlight, TwoCopiesToOnePlace) {
@@ -176,7 +190,10 @@ TEST(InFlight, TwoCopiesToOnePlace) {
                       __syncwarp();
                       wait_all_copies();
                   },
-                  Fault::copy_in_flight, {5, "wide copy"}, Party{2, "narrow copy"}, {"thread 5 writes ring(0, 9)"});
+                  {.fault = Fault::copy_in_flight,
+                   .first = {5, "wide copy"},
+                   .second = {2, "narrow copy"},
+                   .says = {"thread 5 writes ring(0, 9)"}});
 }
 
 TEST(InFlight, ZerosTooAreOnTheirWay) {
@@ -189,7 +206,10 @@ TEST(InFlight, ZerosTooAreOnTheirWay) {
                       const float x = ring()(0, 0);                              // @zero read
                       (void)x;
                   },
-                  Fault::copy_in_flight, {0, "zero read"}, Party{0, "zero copy"}, {"ring(0, 0)"});
+                  {.fault = Fault::copy_in_flight,
+                   .first = {0, "zero read"},
+                   .second = {0, "zero copy"},
+                   .says = {"ring(0, 0)"}});
 }
 
 TEST(InFlight, EveryElementOfANarrowTypeIsWatched) {
@@ -265,8 +285,10 @@ TEST(Waits, OneThreadsWaitDoesNotLandAnothersCopy) {
                       (void)x;
                       __syncthreads();
                   },
-                  Fault::copy_in_flight, {1, "lonely read"}, Party{0, "lonely copy"},
-                  {"thread 0 must call wait_copies<0>()"});
+                  {.fault = Fault::copy_in_flight,
+                   .first = {1, "lonely read"},
+                   .second = {0, "lonely copy"},
+                   .says = {"thread 0 must call wait_copies<0>()"}});
 }
 
 TEST(Waits, ForgottenAtTheEnd) {
@@ -278,10 +300,12 @@ TEST(Waits, ForgottenAtTheEnd) {
             if (commits) commit_copies();
         };
     };
-    checks.expect(kFourWarps, kernel(true), Fault::copy_not_awaited, {6, "forgotten copy"}, std::nullopt,
-                  {"thread 6 returns", "ring(0, 6)", "wait_copies<0>()"});
-    checks.expect(kFourWarps, kernel(false), Fault::copy_not_awaited, {6, "forgotten copy"}, std::nullopt,
-                  {"never committed"});
+    checks.expect(kFourWarps, kernel(true),
+                  {.fault = Fault::copy_not_awaited,
+                   .first = {6, "forgotten copy"},
+                   .says = {"thread 6 returns", "ring(0, 6)", "wait_copies<0>()"}});
+    checks.expect(kFourWarps, kernel(false),
+                  {.fault = Fault::copy_not_awaited, .first = {6, "forgotten copy"}, .says = {"never committed"}});
 }
 
 TEST(Waits, SourceOverwrittenBefore) {
@@ -295,7 +319,10 @@ TEST(Waits, SourceOverwrittenBefore) {
                       __syncthreads();
                       wait_all_copies();  // @stale wait
                   },
-                  Fault::race, {6, "stale wait"}, Party{6, "stale copy"}, {"in in, was overwritten", "ring(0, 6)"});
+                  {.fault = Fault::race,
+                   .first = {6, "stale wait"},
+                   .second = {6, "stale copy"},
+                   .says = {"in in, was overwritten", "ring(0, 6)"}});
 }
 
 // --- addresses and devices ------------------------------------------------------------------------------------------
@@ -330,8 +357,11 @@ TEST(AsyncDevices, OldOnesHaveNoAsynchronousCopies) {
     };
     for (const char* old : {"gtx1080", "v100", "t4"}) {
         const ScopedCpuDevice device(device_from(device_profile(old)));
-        checks.expect(kFourWarps, copy, Fault::unsupported, {0, "unsupported copy"}, std::nullopt,
-                      {"an asynchronous copy (cp.async) needs compute capability 8.0; " + cpu_device().name + " has "});
+        checks.expect(
+            kFourWarps, copy,
+            {.fault = Fault::unsupported,
+             .first = {0, "unsupported copy"},
+             .says = {"an asynchronous copy (cp.async) needs compute capability 8.0; " + cpu_device().name + " has "}});
     }
     for (const char* known : {"a100", "h200", "rtx5060ti"}) {
         const ScopedCpuDevice device(device_from(device_profile(known)));

@@ -73,12 +73,6 @@ class FaultChecks {
         expect_machine_still_works();
     }
 
-    template <class Kernel>
-    void expect(const Shape& shape, Kernel kernel, Fault fault, Party first, std::optional<Party> second,
-                const std::vector<std::string>& says) const {
-        expect(shape, kernel, {.fault = fault, .first = first, .second = second.value_or(Party{}), .says = says});
-    }
-
   private:
     void expect_witness(const Witness& witness, const Party& party, const std::string& message) const {
         EXPECT_EQ(witness.thread, party.thread) << message;
