@@ -3,16 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "common/attention/allocate.h"
 #include "common/attention/machine.h"
 #include "common/reference/checks.h"
 #include "common/reference/test_device.h"
-#include "common/reference/wide_device.h"
 #include "common/simt/device.h"
 #include "common/simt/launch_log.h"
-#include "common/simt/occupancy.h"
 #include "phase5_decoding/decode_test_cases.h"
 
 namespace ladder {

@@ -2,12 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/simt_testing.h"
+#include "tests/simt_fault_checks.h"
 
 namespace simt::testing {
 namespace {
 
-constexpr const char* kThisFile = "simt_early_launch_test.cpp";
+const FaultChecks checks("simt_early_launch_test.cpp");
 constexpr int kThreads = 64;
 
 using Numbers = GlobalTensor<float, 1>;
@@ -90,15 +90,12 @@ class EarlyLaunch : public ::testing::Test {
         const auto error = diagnosis(first, second);
         ASSERT_TRUE(error) << "not found";
         const MachineError::Report& report = error->report();
-        const auto place = [](const char* at) {
-            return std::string("tests/").append(kThisFile).append(":").append(std::to_string(line_of(kThisFile, at)));
-        };
         EXPECT_EQ(report.fault, Fault::global_race);
         EXPECT_EQ(report.kernel, "second_kernel");
         EXPECT_EQ(report.first.thread, thread);
-        EXPECT_EQ(report.first.site.text(), place(mark)) << error->what();
+        EXPECT_EQ(report.first.site.text(), checks.place(mark)) << error->what();
         EXPECT_EQ(report.second.thread, thread);
-        EXPECT_EQ(report.second.site.text(), place(other_mark)) << error->what();
+        EXPECT_EQ(report.second.site.text(), checks.place(other_mark)) << error->what();
         EXPECT_NE(std::string(error->what()).find(words), std::string::npos) << error->what();
         EXPECT_NE(report.advice.find("wait_for_previous_kernel"), std::string::npos) << report.advice;
     }

@@ -9,8 +9,7 @@
 //   - the launch allows it, with the attribute cudaLaunchAttributeProgrammaticStreamSerialization;
 //   - the kernel before says when, with let_next_kernel_start();
 //   - the kernel itself waits, with wait_for_previous_kernel(), before it touches what the one before writes, and
-//   before
-//     it writes what that one may still read.
+//     before it writes what that one may still read.
 //
 // Below 9.0 launches follow one another in any case, and both functions do nothing. The CPU machine runs one launch
 // after the other too, but diagnoses a touch before the wait.
