@@ -332,5 +332,19 @@ TEST(Naive, TrafficOfScoresGrowsWithTheSquareOfTheLength) {
     }
 }
 
+// However long the rows of K are: lanes that read one column of neighbouring keys do not wait for each other.
+TEST(Naive, NeighbouringKeysLieInDifferentBanks) {
+    if (not_run_without_counters()) return;
+    for (const auto dtype : {torch::kFloat32, torch::kFloat16})
+        for (const int64_t head_dim : {61, 62, 63, 64, 96, 128}) {
+            const torch::Tensor q = torch::randn({1, 1, 64, head_dim}).to(dtype);
+            const simt::LaunchLog log;
+            q_blocked_attention(q, q, q, {}, 32);
+            const simt::Counters counted = log.total();
+            EXPECT_LT(double(counted.shared_wavefronts), 2.0 * double(counted.shared_wavefronts_ideal))
+                << dtype << ", D " << head_dim;
+        }
+}
+
 }  // namespace
 }  // namespace ladder

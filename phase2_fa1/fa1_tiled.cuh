@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(Fa1WideTiles<D>::threads, 1)
             __syncwarp();  // this warp's rows of Q_i are complete before its lanes read them, and its lanes are done
                            // with the old P_ij before they overwrite it
             float S_ij[Owner::rows][B_c / 8];
-            multiply_wide(S_ij, owner, Q_i, K_j);
+            multiply_wide(S_ij, owner, Q_i, K_j, scale_log2);
             __syncwarp();  // all lanes are done with these rows of Q_i before the next ones overwrite them
             fetch_own_rows<Owner>(Q_i, Q, first_query + B_r, t.wide_rows);
 

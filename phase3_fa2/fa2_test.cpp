@@ -6,6 +6,7 @@
 #include "common/reference/entry_checks.h"
 #include "common/reference/test_device.h"
 #include "common/reference/wide_cases.h"
+#include "common/reference/wide_checks.h"
 #include "common/simt/device.h"
 #include "common/simt/launch_log.h"
 
@@ -62,6 +63,22 @@ TEST(Fa2Tiled, IgnoresBatchNeighbours) { EXPECT_TRUE(ignores_batch_neighbours(ti
 TEST(Fa2Tiled, AgreesOnNonFiniteInput) { EXPECT_TRUE(agrees_on_non_finite_input(tiled)); }
 
 TEST(Fa2Tiled, RowOfNegativeInfinitiesIsNaN) { EXPECT_TRUE(row_of_negative_infinities_is_nan(tiled)); }
+
+TEST(Fa2Tiled, SecondHalvesOfDotProductsCount) { EXPECT_TRUE(second_halves_count(tiled)); }
+
+TEST(Fa2Tiled, OutliersSpareTheirNeighbours) { EXPECT_TRUE(outliers_spare_their_neighbours(tiled)); }
+
+// Found by ./ladder fuzz --device cuda --seed 20261135 --problem 1521, when dot products were one sum.
+TEST(Fa2Tiled, LongDotProductsStartOver) {
+    for (const AttentionCase& problem : wide_cases({{.batch = 2,
+                                        .query_length = 8,
+                                        .key_length = 95,
+                                        .head_dim = 128,
+                                        .family = Family::rising_scores,
+                                        .options = {.scale = 0.5},
+                                        .seed = 612055}}))
+        EXPECT_TRUE(matches_reference(tiled, problem, test_device()));
+}
 
 TEST(Fa2Tiled, MovesWhatTheFormulaSays) {
     EXPECT_TRUE(moves_what_the_formula_says(tiled, fa2_tiled_bytes, wide_cases(standard_cases())));

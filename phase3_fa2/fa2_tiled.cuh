@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
         simt::commit_copies();
 
         float S_ij[Owner::rows][columns];  // and then P_ij
-        multiply_wide(S_ij, owner, Q_i, K_j);
+        multiply_wide(S_ij, owner, Q_i, K_j, scale_log2);
 
         if (first_key + B_c > key_length) {  // the last tile, ragged
 #pragma unroll

@@ -11,6 +11,7 @@
 #include "common/reference/entry_checks.h"
 #include "common/reference/test_device.h"
 #include "common/reference/wide_cases.h"
+#include "common/reference/wide_checks.h"
 #include "common/simt/device.h"
 #include "common/simt/launch_log.h"
 #include "phase4_causal/key_tiles.cuh"
@@ -342,6 +343,10 @@ TEST(CausalTiled, RowOfNegativeInfinitiesIsNaN) { EXPECT_TRUE(row_of_negative_in
 TEST(CausalTiled, MovesWhatTheFormulaSays) {
     EXPECT_TRUE(moves_what_the_formula_says(tiled, causal_tiled_bytes, wide_cases(all_cases())));
 }
+
+TEST(CausalTiled, SecondHalvesOfDotProductsCount) { EXPECT_TRUE(second_halves_count(tiled)); }
+
+TEST(CausalTiled, OutliersSpareTheirNeighbours) { EXPECT_TRUE(outliers_spare_their_neighbours(tiled)); }
 
 TEST(CausalTiled, RefusesBadInput) { EXPECT_TRUE(refuses_bad_input(tiled, kTraits)); }
 

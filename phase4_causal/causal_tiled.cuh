@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
         simt::commit_copies();
 
         float S_ij[Owner::rows][columns];  // and then P_ij
-        multiply_wide(S_ij, owner, Q_i, K_j);
+        multiply_wide(S_ij, owner, Q_i, K_j, scale_log2);
 
         int visible[Owner::rows];  // row i sees the first so many keys of this tile, or all
 #pragma unroll

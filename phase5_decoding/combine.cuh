@@ -21,9 +21,9 @@ namespace ladder::SIMT_MACHINE {
 /// a weighted mean: the parts with large sums count most. Nothing here knows of keys, heads or masks.
 ///
 ///   grid    x = N
-///   block   one group of D threads for up to 16 parts, else 512 threads in 512 / D groups: thread k of a group owns
-///           column k. The groups share out the parts; a thread has 4, 16 or 8 of them under way at a time. Then the
-///           groups' results are merged, by the same rule
+///   block   one group of D threads for up to 8 parts, else 512 threads in 512 / D groups: thread k of a group owns
+///           column k. The groups share out the parts; a thread has 4 of them under way at a time, or 8 where there are
+///           more than 16. Then the groups' results are merged, by the same rule
 ///   shared  nothing for one group, else
 ///           O_g   [G, D]     2048     one line per group
 ///           m, s  [1, G]     8 G      the largest LSE_p that it met, and the sum of exp(LSE_p - m)
@@ -34,7 +34,7 @@ namespace ladder::SIMT_MACHINE {
 // clang-format on
 
 inline constexpr int kCombineThreads = 512;  ///< of a block with several groups
-inline constexpr int kFewParts = 16;         ///< which one group merges
+inline constexpr int kFewParts = 8;          ///< which one group merges
 
 /// What the kernel is given: P parts of each of N rows.
 template <class T>
@@ -148,9 +148,16 @@ inline simt::TensorArgument by_row(simt::TensorArgument parts) {
 /// Calls `use(integral_constant groups, integral_constant at_once)`.
 template <int D, class Use>
 void with_groups(std::int64_t parts, Use&& use) {
-    if (parts <= kFewParts / 2) return use(std::integral_constant<int, 1>(), std::integral_constant<int, 4>());
-    if (parts <= kFewParts) return use(std::integral_constant<int, 1>(), std::integral_constant<int, kFewParts>());
-    use(std::integral_constant<int, kCombineThreads / D>(), std::integral_constant<int, 8>());
+    constexpr std::integral_constant<int, 1> one;
+    constexpr std::integral_constant<int, kCombineThreads / D> all;
+    constexpr std::integral_constant<int, 4> four;
+    constexpr std::integral_constant<int, 8> eight;
+    if (parts <= kFewParts)
+        use(one, four);
+    else if (parts <= 2 * kFewParts)
+        use(all, four);
+    else
+        use(all, eight);
 }
 
 /// Every partial O once, every partial LSE by each thread of a group (a warp's threads in one access); O and LSE once.

@@ -55,6 +55,8 @@ struct PipelineShape {
     static constexpr int rows_at_once = 32 / lanes_per_row;  ///< rows that a warp copies with one instruction
     static constexpr int merged_rows = D <= 128 ? 4 : 2;     ///< rows of O that the warps merge at a time
     static constexpr int merge_pitch = D + 8;                ///< of O_w: eight banks from row to row
+    static constexpr int merge_width =
+        merged_rows * D > threads ? merged_rows* D / threads : 1;  ///< elements of them for each thread
     static_assert(rows % merged_rows == 0);
 
     /// Of a block.
@@ -128,29 +130,31 @@ __global__ void __launch_bounds__(32 * W) decode_pipelined_kernel(DecodeTensors<
     const int first = split * Shape::keys_of_block + Shape::keys * warp;  // of this warp's keys
     const bool has_keys = split * Shape::keys_of_block < end;
 
-    // Q_i is asked for before anything else: behind the tiles it would arrive last, and all would wait for it.
-    for (int i = threadIdx.x; i < R * Shape::lanes_per_row; i += threads) {
-        const int r = i / Shape::lanes_per_row, c = i % Shape::lanes_per_row * Shape::width, row = first_row + r;
-        if (r < rows_here && c < head_dim)
-            simt::copy_async(Q_i.template vec<Wide>(r, swizzled<D>(r, c)),
-                             t.Q.slice(b, kv_head * t.group + row % t.group).template vec<Wide>(row / t.group, c));
-        else
-            Q_i.template vec<Wide>(r, swizzled<D>(r, c)) = Wide{};
-    }
-    simt::commit_copies();
-
+    const auto fetch_queries = [&] {
+        for (int i = threadIdx.x; i < R * Shape::lanes_per_row; i += threads) {
+            const int r = i / Shape::lanes_per_row, c = i % Shape::lanes_per_row * Shape::width, row = first_row + r;
+            if (r < rows_here && c < head_dim)
+                simt::copy_async(Q_i.template vec<Wide>(r, swizzled<D>(r, c)),
+                                 t.Q.slice(b, kv_head * t.group + row % t.group).template vec<Wide>(row / t.group, c));
+            else
+                Q_i.template vec<Wide>(r, swizzled<D>(r, c)) = Wide{};
+        }
+    };
     // The warp's ring holds K_0 V_0 K_1 V_1 … in turn. `used` is the tile in use, `freed` the one that is filled next.
     const int ring_begin = warp * slots * Shape::keys, ring_end = ring_begin + slots * Shape::keys;
     const auto next = [&](int row) { return row + Shape::keys == ring_end ? ring_begin : row + Shape::keys; };
     int used = ring_begin, freed = ring_begin;
-    const auto fetch = [&](const auto& matrix, int first_key) {
+    const auto fetch = [&](const auto& matrix, int first_key, bool with_queries = false) {
         if (first_key < end) fetch_tile<Shape, D>(ring, freed, matrix, first_key, end);
+        if (with_queries) fetch_queries();
         simt::commit_copies();  // of nothing, past the end, so that the counts of the waits stay right
         freed = next(freed);
     };
+    // K_0 goes first, so that memory has work while the addresses of Q_i are computed; and Q_i before all other tiles,
+    // behind which it would arrive last, and everyone would wait for it.
 #pragma unroll
     for (int j = 0; j < Shape::ahead; ++j) {
-        fetch(K, first + j * step);
+        fetch(K, first + j * step, j == 0);
         fetch(V, first + j * step);
     }
 
@@ -158,8 +162,8 @@ __global__ void __launch_bounds__(32 * W) decode_pipelined_kernel(DecodeTensors<
     if (surplus < D)
         for (int row = ring_begin; row < ring_end; ++row)
             ring.template vec<Wide>(row, swizzled<D>(row, surplus)) = Wide{};
-    // Q_i was the first group: all but the newest, the tiles under way.
-    simt::wait_copies<2 * Shape::ahead>();
+    // K_0 and Q_i are the first group: all but the newest, the other tiles under way.
+    simt::wait_copies<2 * Shape::ahead - 1>();
     __syncthreads();  // Q_i is complete before anyone reads what others have fetched
 
     // What a lane holds of S_ij, O_i, m_i and l_i: rows lane / 4 and lane / 4 + 8, h = 0 and 1, and of each eight
@@ -242,19 +246,11 @@ __global__ void __launch_bounds__(32 * W) decode_pipelined_kernel(DecodeTensors<
     for (int h = 0; h < 2; ++h) {
         l_i[h] = sum_over<4>(l_i[h]);
         if (first_row + row_of_lane + 8 * h < rows) watch_sum(first_row + row_of_lane + 8 * h, l_i[h], warp);
-        if (pair == 0) m_of(warp, row_of_lane + 8 * h) = m_i[h];
+        if (pair == 0) {
+            m_of(warp, row_of_lane + 8 * h) = m_i[h];
+            l_of(warp, row_of_lane + 8 * h) = l_i[h];
+        }
     }
-    __syncthreads();  // every warp's m is there before anyone merges
-    float weight[2];
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-        float m_row = -INFINITY;
-#pragma unroll
-        for (int w = 0; w < W; ++w) m_row = fmaxf(m_row, m_of(w, row_of_lane + 8 * h));
-        weight[h] = merge_weight(m_i[h], m_row);
-        if (pair == 0) l_of(warp, row_of_lane + 8 * h) = weight[h] * l_i[h];
-    }
-
     for (int done = 0; done < rows_here; done += Shape::merged_rows) {
         if (done > 0) __syncthreads();  // everyone is done with the old rows of O_w before they are overwritten
 #pragma unroll
@@ -264,35 +260,44 @@ __global__ void __launch_bounds__(32 * W) decode_pipelined_kernel(DecodeTensors<
 #pragma unroll
             for (int n = 0; n < D / 8; ++n)
                 O_w.template vec<float2>(warp * Shape::merged_rows + r, 8 * n + pair) =
-                    make_float2(weight[h] * O_i[n].element[2 * h], weight[h] * O_i[n].element[2 * h + 1]);
+                    make_float2(O_i[n].element[2 * h], O_i[n].element[2 * h + 1]);
         }
-        __syncthreads();  // every warp's rows, and the first time every l, are there before anyone adds them up
+        __syncthreads();  // every warp's rows, and the first time every m and l, are there before anyone merges them
 
-        const int rows_in_turn = rows_here - done < Shape::merged_rows ? rows_here - done : Shape::merged_rows;
-        for (int i = threadIdx.x; i < rows_in_turn * D; i += threads) {
-            const int r = done + i / D, c = i % D, row = first_row + r;
-            if (c >= head_dim) continue;
-            // Always in the same order, so that the last bit of the sum is always the same.
-            float O_row = 0.0f, l_row = 0.0f, m_row = -INFINITY;
+        constexpr int width = Shape::merge_width;
+        using Piece = simt::Vector<float, width>;
+        const int i = threadIdx.x * width, r = done + i / D, c = i % D, row = first_row + r;
+        if (i >= Shape::merged_rows * D || r >= rows_here || c >= head_dim) continue;
+        float m_w[W], m_row = -INFINITY, l_row = 0.0f;
 #pragma unroll
-            for (int w = 0; w < W; ++w) {
-                O_row += O_w(w * Shape::merged_rows + i / D, c);
-                l_row += l_of(w, r);
-                m_row = fmaxf(m_row, m_of(w, r));
-            }
-            // A row that sees no key here is 0; one whose scores are all -inf is 0 / 0: NaN, as softmax has it.
-            const float o = has_keys ? O_row / l_row : 0.0f;
-            const float lse = m_row + logf(l_row);
-            const std::int64_t n =
-                std::int64_t(b * t.K.extent(1) * t.group + kv_head * t.group + row % t.group) * t.queries +
-                row / t.group;
-            if (t.splits == 1) {
-                t.O(n, c) = T(o);
-                if (c == 0) t.LSE(n) = lse;
-            } else {
-                t.O_part(split, n, c) = o;
-                if (c == 0) t.LSE_part(split, n) = lse;
-            }
+        for (int w = 0; w < W; ++w) {
+            m_w[w] = m_of(w, r);
+            m_row = fmaxf(m_row, m_w[w]);
+        }
+        Piece O_row{};
+#pragma unroll
+        for (int w = 0; w < W; ++w) {  // always in this order, so that the last bit of the sum is always the same
+            const float weight = merge_weight(m_w[w], m_row);
+            const Piece part = O_w.template vec<Piece>(w * Shape::merged_rows + i / D, c);
+            l_row += weight * l_of(w, r);
+#pragma unroll
+            for (int e = 0; e < width; ++e) O_row.element[e] += weight * part.element[e];
+        }
+        // A row that sees no key here is 0; one whose scores are all -inf is 0 / 0: NaN, as softmax has it.
+#pragma unroll
+        for (float& o : O_row.element) o = has_keys ? __fdividef(o, l_row) : 0.0f;
+        const float lse = m_row + __logf(l_row);
+        const std::int64_t n =
+            std::int64_t(b * t.K.extent(1) * t.group + kv_head * t.group + row % t.group) * t.queries + row / t.group;
+        if (t.splits == 1) {
+            simt::Vector<T, width> rounded;
+#pragma unroll
+            for (int e = 0; e < width; ++e) rounded.element[e] = T(O_row.element[e]);
+            t.O.template vec<simt::Vector<T, width>>(n, c) = rounded;
+            if (c == 0) t.LSE(n) = lse;
+        } else {
+            t.O_part.slice(split).template vec<Piece>(n, c) = O_row;
+            if (c == 0) t.LSE_part(split, n) = lse;
         }
     }
 }

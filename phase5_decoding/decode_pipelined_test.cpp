@@ -234,7 +234,7 @@ TEST(Decode, TakesThePipelinedKernelWhereItCan) {
     EXPECT_EQ(kernel_on("rtx4090", torch::cat({q, q}, 3), torch::cat({k, k}, 3)), "decode_split_kernel 128");
 }
 
-TEST(Decode, TakesHalfTheWarpsWhereBlocksOfOneLengthWalkSideBySideForLong) {
+TEST(Decode, TakesHalfTheWarpsWhereBlocksOfOneLengthWalkSideBySide) {
     if (not_run_on_gpu("it imitates another device")) return;
     simt::Device device = simt::device_from(simt::device_profile("h100"));
     device.multiprocessors = 4;  // for two heads in two splits
@@ -249,11 +249,9 @@ TEST(Decode, TakesHalfTheWarpsWhereBlocksOfOneLengthWalkSideBySideForLong) {
         flash_decode_pipelined(q, k, k, options);
         return log.records()[0].block[0];
     };
-    const int64_t long_enough = 2 * kTilesForFewWarps * kKeyTile;
-    EXPECT_EQ(threads(long_enough), 128u);
-    EXPECT_EQ(threads(long_enough / 2), 256u);
-    EXPECT_EQ(threads(long_enough, {{long_enough, long_enough}}), 128u);
-    EXPECT_EQ(threads(long_enough, {{long_enough, 1}}), 256u) << "the short one's blocks end at once";
+    EXPECT_EQ(threads(1024), 128u);
+    EXPECT_EQ(threads(1024, {{1024, 1024}}), 128u);
+    EXPECT_EQ(threads(1024, {{1024, 1}}), 256u) << "the short one's blocks end at once";
 }
 
 // The plan counts the blocks that a multiprocessor holds at once, before there is a launch to ask.

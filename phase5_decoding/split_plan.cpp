@@ -37,8 +37,7 @@ int choose_splits(const DecodeWork& work, const simt::Device& device) {
 int choose_warps(const DecodeWork& work, const simt::Device& device, int splits) {
     const double taken = double(work.blocks * splits) / double(blocks_at_once(work, device));
     const bool side_by_side = splits > 1, one_full_wave = kSlotsForFewWarps <= taken && taken <= 1;
-    const bool long_enough = tiles_per_block(work, splits) >= kTilesForFewWarps;
-    return side_by_side && one_full_wave && long_enough ? kFewPipelinedWarps : kMostPipelinedWarps;
+    return side_by_side && one_full_wave ? kFewPipelinedWarps : kMostPipelinedWarps;
 }
 
 }  // namespace ladder

@@ -42,7 +42,6 @@ inline constexpr double kPipelinedSpeedAlone = 1.6;  ///< likewise
 
 inline constexpr int kMostPipelinedWarps = 8;      ///< of a block of decode_pipelined.cuh
 inline constexpr int kFewPipelinedWarps = 4;       ///< the other number that it is compiled for
-inline constexpr int kTilesForFewWarps = 64;       ///< of a block: below, it makes no difference or is slower
 inline constexpr double kSlotsForFewWarps = 0.75;  ///< share that must be taken: fewer do not keep the memory busy
 
 /// What there is to share out.

@@ -92,15 +92,54 @@ struct PairedRowOwner {
     }
 };
 
-/// A thread's part of S_ij = Q_i K_j^T. With 64 scores a thread there are no registers for a second sum of each, over
-/// other columns; with fewer, a dot product of 128 columns is the sum of two.
+/// The most that a score gives up in start_over, in powers of 2 of its weight.
+inline constexpr float kMostGivenUp = 32.0f;
+
+/// S(i, :) -= given_up[i], the largest of S(i, :), but no more than `limit` up or down.
+template <int Rows, int Columns>
+__device__ __forceinline__ void start_over(float (&S)[Rows][Columns], float (&given_up)[Rows], float limit) {
+#pragma unroll
+    for (int i = 0; i < Rows; ++i) {
+        float largest = -INFINITY;
+#pragma unroll
+        for (int j = 0; j < Columns; ++j) largest = fmaxf(largest, S[i][j]);
+        given_up[i] = fminf(fmaxf(largest, -limit), limit);
+#pragma unroll
+        for (int j = 0; j < Columns; ++j) S[i][j] -= given_up[i];
+    }
+}
+
+/// A thread's part of S_ij = Q_i K_j^T. A score that is larger by 1 has a weight `scale_log2` powers of 2 larger.
+///
+/// Whoever adds a product to a sum rounds to a digit of that sum, and the larger it has grown, the more is lost. So a
+/// dot product of 128 columns is the sum of two, of 64 columns each; but with 64 scores a thread there are no registers
+/// for both. There the sums of a row give up, after 64 columns, what the largest of them has reached, and get it back
+/// at the end: softmax counts on the largest scores, and those go on near 0. There is a limit to it, since one outlier,
+/// whose other half cancels the first, must not have its neighbours' scores rounded to its own digits. (What else was
+/// tried: README.md of phase 3.)
 template <class Owner, int B_r, int B_c, int D, int Pitch>
 __device__ __forceinline__ void multiply_wide(float (&S)[Owner::rows][B_c / Owner::lanes_per_row], const Owner& owner,
                                               const simt::SharedTile<float, B_r, D, Pitch>& Q,
-                                              const simt::SharedTile<float, B_c, D, Pitch>& K) {
-    constexpr bool one_sum = D <= 64 || Owner::rows * B_c / Owner::lanes_per_row >= 64;
-    constexpr int in_turn = one_sum ? D : 64, steps = one_sum && D > 64 ? 4 : 2;  // steps: what was fastest
-    multiply_transposed<in_turn, steps>(S, owner, Q, K);
+                                              const simt::SharedTile<float, B_c, D, Pitch>& K, float scale_log2) {
+    constexpr int columns = B_c / Owner::lanes_per_row, in_turn = D < 64 ? D : 64;
+    if constexpr (D <= 64 || Owner::rows * columns < 64) {
+        multiply_transposed<in_turn, 2>(S, owner, Q, K);
+    } else {
+        static_assert(D == 2 * in_turn);
+        const float limit = fminf(kMostGivenUp / scale_log2, 1e30f);  // finite, however small the scale
+        float given_up[Owner::rows];
+#pragma unroll
+        for (int i = 0; i < Owner::rows; ++i)
+#pragma unroll
+            for (int j = 0; j < columns; ++j) S[i][j] = 0.0f;
+        add_products<in_turn, 2>(S, owner, Q, K, 0);
+        start_over(S, given_up, limit);
+        add_products<in_turn, 2>(S, owner, Q, K, in_turn);
+#pragma unroll
+        for (int i = 0; i < Owner::rows; ++i)
+#pragma unroll
+            for (int j = 0; j < columns; ++j) S[i][j] += given_up[i];
+    }
 }
 
 /// P(row i, :) = part `part` of the tile's probabilities, of which this thread holds P_of_thread.
