@@ -158,10 +158,6 @@ DecodeArguments decode_arguments(Kernel kernel, const torch::Tensor& q, const to
         work.speed_alone = kPipelinedSpeedAlone;
     }
     arguments.splits = options.splits ? checked_splits(*options.splits, row_tiles) : choose_splits(work, device);
-    const bool equal_lengths =
-        std::ranges::all_of(arguments.lengths, [&](int64_t length) { return length == longest; });
-    if (arguments.warps == kMostPipelinedWarps && equal_lengths)
-        arguments.warps = choose_warps(work, device, arguments.splits);
     return arguments;
 }
 

@@ -18,7 +18,7 @@ namespace ladder::SIMT_MACHINE {
 /// Changed since decode.cuh, for 16-bit elements:
 ///
 ///   - K and V are fetched by asynchronous copies into a ring in shared memory, two to sixteen tiles ahead of their use.
-///     Each warp has a ring of its own, with 16 KiB under way at any time, so the loop needs no block-wide barrier;
+///     Each warp has a ring of its own, so the loop needs no block-wide barrier; a block has 64 KiB or more under way;
 ///   - scores and P V are products on the tensor cores. Their tiles have 16 rows, so up to 16 rows of Q cost the same;
 ///   - tiles are swizzled, not padded: a piece of 16 bytes of row r lies in column c xor r. Padding would keep the banks
 ///     apart as well, but rows that do not start at multiples of 128 bytes slow the copies down (README.md has figures);
@@ -31,32 +31,36 @@ namespace ladder::SIMT_MACHINE {
 ///   grid    x = splits * ceil(rows / 16), y = Hkv, z = B
 ///   block   W = 4 or 8 warps; warp w takes keys [16 w, 16 w + 16) of each of its runs of 16 W
 ///
-///   shared  ring  [W S 16, D]        32 W S D      S = 2 (256 / D) + 1 tiles a warp, of K and V in turn
+///   shared  ring  [W S 16, D]        32 W S D      S = 2 (1024 / (W D)) + 1 tiles a warp, of K and V in turn, at least 3
 ///           Q_i   [16, D]            32 D          read by all warps, for each 16 keys anew
 ///           O_w   [4 W, D]           16 W (D + 8)  four rows of every warp at a time (two for D = 256), for the merge
 ///           m, l  [W, 16]            128 W         one line per warp, likewise
-///           186368 bytes for D = 128 and 8 warps, 95232 for 4
+///           120832 bytes for D = 128 and 8 warps, 95232 for 4
 ///
 ///   global  reads Q once per split, K and V once per row tile, only keys that are seen (and the lengths);
 ///           writes O and LSE, or one partial O and LSE per split
 // clang-format on
 
+/// What a block has asked memory for and not yet had, unless one step is more: README.md, "How far ahead?".
+inline constexpr int kBytesUnderWay = 64 * 1024;
+
 /// Who does what, for 16-bit elements T, (padded) head dimension D and W warps.
 template <class T, int D, int W>
 struct PipelineShape {
-    static constexpr int threads = 32 * W;                   ///< of a block
-    static constexpr int rows = kPipelinedRows;              ///< of Q_i
-    static constexpr int keys = 16;                          ///< of a tile: what a warp takes in one step
-    static constexpr int keys_of_block = W * keys;           ///< of all its warps in one step
-    static constexpr int ahead = 256 / D;                    ///< steps that the copies run ahead: 16 KiB of K and V
+    static constexpr int threads = 32 * W;                    ///< of a block
+    static constexpr int rows = kPipelinedRows;               ///< of Q_i
+    static constexpr int keys = 16;                           ///< of a tile: what a warp takes in one step
+    static constexpr int keys_of_block = W * keys;            ///< of all its warps in one step
+    static constexpr int step_bytes = keys_of_block * D * 4;  ///< of K and V
+    static constexpr int ahead =
+        step_bytes < kBytesUnderWay ? kBytesUnderWay / step_bytes : 1;  ///< steps, of the copies
     static constexpr int slots = 2 * ahead + 1;              ///< tiles of a ring: those under way, and the one in use
     static constexpr int width = simt::kVectorWidth<T>;      ///< elements that are copied at once
     static constexpr int lanes_per_row = D / width;          ///< that copy one row
     static constexpr int rows_at_once = 32 / lanes_per_row;  ///< rows that a warp copies with one instruction
     static constexpr int merged_rows = D <= 128 ? 4 : 2;     ///< rows of O that the warps merge at a time
     static constexpr int merge_pitch = D + 8;                ///< of O_w: eight banks from row to row
-    static constexpr int merge_width =
-        merged_rows * D > threads ? merged_rows* D / threads : 1;  ///< elements of them for each thread
+    static constexpr int merge_width = (merged_rows * D + threads - 1) / threads;  ///< of their elements, a thread's
     static_assert(rows % merged_rows == 0);
 
     /// Of a block.
@@ -85,11 +89,12 @@ __device__ __forceinline__ void fetch_tile(const Ring& ring, int first_row,
     const int column = lane % Shape::lanes_per_row * Shape::width;
     if (column >= int(matrix.extent(1))) return;
     if (first_key + Shape::keys <= end) {
+        const std::int64_t key = first_key + first;  // 64 bits, so that each row's address is the first plus a constant
 #pragma unroll
-        for (int r = first; r < Shape::keys; r += Shape::rows_at_once)
+        for (int r = 0; r < Shape::keys; r += Shape::rows_at_once)
             simt::copy_async<CopyCache::l2_only, Reuse::none>(
-                ring.template vec<Wide>(first_row + r, swizzled<D>(r, column)),
-                matrix.template vec<Wide>(first_key + r, column));
+                ring.template vec<Wide>(first_row + first + r, swizzled<D>(first + r, column)),
+                matrix.template vec<Wide>(key + r, column));
     } else {
         for (int r = first; r < Shape::keys; r += Shape::rows_at_once) {
             if (first_key + r < end)

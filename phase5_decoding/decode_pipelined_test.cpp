@@ -234,26 +234,6 @@ TEST(Decode, TakesThePipelinedKernelWhereItCan) {
     EXPECT_EQ(kernel_on("rtx4090", torch::cat({q, q}, 3), torch::cat({k, k}, 3)), "decode_split_kernel 128");
 }
 
-TEST(Decode, TakesHalfTheWarpsWhereBlocksOfOneLengthWalkSideBySide) {
-    if (not_run_on_gpu("it imitates another device")) return;
-    simt::Device device = simt::device_from(simt::device_profile("h100"));
-    device.multiprocessors = 4;  // for two heads in two splits
-    const simt::ScopedCpuDevice imitated(device);
-    const auto threads = [](int64_t keys, std::optional<std::vector<int64_t>> lengths = {}) {
-        const int64_t batch = lengths ? int64_t(lengths->size()) : 1;
-        const torch::Tensor q = torch::randn({batch, 2 / batch, 1, 16}).to(torch::kBFloat16),
-                            k = torch::randn({batch, 2 / batch, keys, 16}).to(torch::kBFloat16);
-        DecodeOptions options{.splits = 2};
-        if (lengths) options.kv_lengths = lengths_tensor(*lengths);
-        const simt::LaunchLog log;
-        flash_decode_pipelined(q, k, k, options);
-        return log.records()[0].block[0];
-    };
-    EXPECT_EQ(threads(1024), 128u);
-    EXPECT_EQ(threads(1024, {{1024, 1024}}), 128u);
-    EXPECT_EQ(threads(1024, {{1024, 1}}), 256u) << "the short one's blocks end at once";
-}
-
 // The plan counts the blocks that a multiprocessor holds at once, before there is a launch to ask.
 TEST(Decode, CountsThePipelinedBlocksThatAMultiprocessorHolds) {
     if (not_run_on_gpu("it imitates other devices")) return;

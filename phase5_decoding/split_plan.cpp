@@ -34,10 +34,4 @@ int choose_splits(const DecodeWork& work, const simt::Device& device) {
     return best;
 }
 
-int choose_warps(const DecodeWork& work, const simt::Device& device, int splits) {
-    const double taken = double(work.blocks * splits) / double(blocks_at_once(work, device));
-    const bool side_by_side = splits > 1, one_full_wave = kSlotsForFewWarps <= taken && taken <= 1;
-    return side_by_side && one_full_wave ? kFewPipelinedWarps : kMostPipelinedWarps;
-}
-
 }  // namespace ladder

@@ -35,14 +35,13 @@ inline constexpr double kBlockOverhead = 0.5;
 inline constexpr double kPipelinedBlockOverhead = 2.0;  ///< likewise
 
 /// How many times as fast a block's tiles pass where it has the memory to itself. The plain kernel's pace is set by its
-/// arithmetic; the pipelined one's by memory, of which a multiprocessor can take 1.6 times its share and no more. (This
-/// and the figures below were measured on an H200, with bfloat16 and D = 128.)
+/// arithmetic; the pipelined one's by memory, of which a multiprocessor can take 1.8 times its share and no more. (This
+/// was measured on an H200, with bfloat16 and D = 128.)
 inline constexpr double kSpeedAlone = 1.0;
-inline constexpr double kPipelinedSpeedAlone = 1.6;  ///< likewise
+inline constexpr double kPipelinedSpeedAlone = 1.8;  ///< likewise
 
-inline constexpr int kMostPipelinedWarps = 8;      ///< of a block of decode_pipelined.cuh
-inline constexpr int kFewPipelinedWarps = 4;       ///< the other number that it is compiled for
-inline constexpr double kSlotsForFewWarps = 0.75;  ///< share that must be taken: fewer do not keep the memory busy
+inline constexpr int kMostPipelinedWarps = 8;  ///< of a block of decode_pipelined.cuh
+inline constexpr int kFewPipelinedWarps = 4;   ///< where the device has no shared memory for so many
 
 /// What there is to share out.
 struct DecodeWork {
@@ -59,10 +58,5 @@ double estimated_time(const DecodeWork& work, const simt::Device& device, int sp
 /// Into how many pieces to split the keys of each sequence: the smallest count of least estimated time, and never more
 /// than there are tiles of keys.
 int choose_splits(const DecodeWork& work, const simt::Device& device);
-
-/// Warps of a block of the pipelined kernel, on a device that has room for kMostPipelinedWarps. Half of them suffice to
-/// keep the memory busy, and share it more fairly, where all blocks run at once and walk side by side: README.md, "How
-/// many warps?".
-int choose_warps(const DecodeWork& work, const simt::Device& device, int splits);
 
 }  // namespace ladder

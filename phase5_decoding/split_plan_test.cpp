@@ -90,18 +90,6 @@ TEST(SplitPlan, OneWaveThatIsNearlyFullIsEnoughForThePipelinedKernel) {
     EXPECT_EQ(choose_splits(work, device), 33) << "as long as every wave takes the same time";
 }
 
-TEST(SplitPlan, HalfTheWarpsWhereAllBlocksWalkSideBySide) {
-    const simt::Device device = device_from(simt::device_profile("h200"));
-    const auto warps = [&](std::int64_t blocks, std::int64_t tiles, int splits) {
-        return choose_warps({.blocks = blocks, .key_tiles = tiles, .resident_blocks = 1}, device, splits);
-    };
-    EXPECT_EQ(warps(8, 4096, 16), 4);
-    EXPECT_EQ(warps(8, 16, 16), 4);
-    EXPECT_EQ(warps(8, 4096, 17), 8) << "136 blocks on 132 multiprocessors";
-    EXPECT_EQ(warps(8, 4096, 12), 8) << "96 blocks with half the warps leave the memory idle";
-    EXPECT_EQ(warps(128, 64, 1), 8) << "nobody walks beside these";
-}
-
 TEST(SplitPlan, RowsFitTheirTile) {
     for (const int head_dim : {1, 64, 128, 129, 256})
         for (int rows = 1; rows <= 40; ++rows) {
