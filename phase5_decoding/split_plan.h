@@ -35,10 +35,10 @@ inline constexpr double kBlockOverhead = 0.5;
 inline constexpr double kPipelinedBlockOverhead = 2.0;  ///< likewise
 
 /// How many times as fast a block's tiles pass where it has the memory to itself. The plain kernel's pace is set by its
-/// arithmetic; the pipelined one's by memory, of which a multiprocessor can take 1.8 times its share and no more. (This
+/// arithmetic; the pipelined one's by memory, of which a multiprocessor can take 1.7 times its share and no more. (This
 /// was measured on an H200, with bfloat16 and D = 128.)
 inline constexpr double kSpeedAlone = 1.0;
-inline constexpr double kPipelinedSpeedAlone = 1.8;  ///< likewise
+inline constexpr double kPipelinedSpeedAlone = 1.7;  ///< likewise
 
 inline constexpr int kMostPipelinedWarps = 8;  ///< of a block of decode_pipelined.cuh
 inline constexpr int kFewPipelinedWarps = 4;   ///< where the device has no shared memory for so many
