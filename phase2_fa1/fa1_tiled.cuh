@@ -143,8 +143,16 @@ __global__ void __launch_bounds__(Fa1WideTiles<D>::threads, 1)
             simt::wait_copies<0>();
             __syncwarp();  // this warp's rows of Q_i are complete before its lanes read them, and its lanes are done
                            // with the old P_ij before they overwrite it
+            const auto hide_missing = [&](float(&S)[Owner::rows][B_c / 8]) {
+                if (!last_step) return;  // the tile may be ragged
+#pragma unroll
+                for (int i = 0; i < Owner::rows; ++i)
+#pragma unroll
+                    for (int j = 0; j < B_c / 8; ++j)
+                        if (first_key + owner.lane + 8 * j >= key_length) S[i][j] = -INFINITY;
+            };
             float S_ij[Owner::rows][B_c / 8];
-            multiply_wide(S_ij, owner, Q_i, K_j, scale_log2);
+            multiply_wide(S_ij, owner, Q_i, K_j, scale_log2, hide_missing);
             __syncwarp();  // all lanes are done with these rows of Q_i before the next ones overwrite them
             fetch_own_rows<Owner>(Q_i, Q, first_query + B_r, t.wide_rows);
 
@@ -164,13 +172,6 @@ __global__ void __launch_bounds__(Fa1WideTiles<D>::threads, 1)
                 }
             }
 
-            if (last_step) {  // the tile may be ragged
-#pragma unroll
-                for (int i = 0; i < Owner::rows; ++i)
-#pragma unroll
-                    for (int j = 0; j < B_c / 8; ++j)
-                        if (first_key + owner.lane + 8 * j >= key_length) S_ij[i][j] = -INFINITY;
-            }
 #pragma unroll
             for (int i = 0; i < Owner::rows; ++i) {
                 const float m_old = Owner::row_max(m_i[i]), l_old = Owner::row_sum(l_i[i]);  // from lane 0 of the row

@@ -80,16 +80,17 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
         copy_tile_async<threads>(V_j, V, first_key, t.wide_rows);
         simt::commit_copies();
 
-        float S_ij[Owner::rows][columns];  // and then P_ij
-        multiply_wide(S_ij, owner, Q_i, K_j, scale_log2);
-
-        if (first_key + B_c > key_length) {  // the last tile, ragged
+        const auto hide_missing = [&](float(&S)[Owner::rows][columns]) {
+            if (first_key + B_c <= key_length) return;
 #pragma unroll
             for (int i = 0; i < Owner::rows; ++i)
 #pragma unroll
                 for (int j = 0; j < columns; ++j)
-                    if (first_key + owner.lane + lanes * j >= key_length) S_ij[i][j] = -INFINITY;
-        }
+                    if (first_key + owner.lane + lanes * j >= key_length) S[i][j] = -INFINITY;
+        };
+        float S_ij[Owner::rows][columns];  // and then P_ij
+        multiply_wide(S_ij, owner, Q_i, K_j, scale_log2, hide_missing);
+
 #pragma unroll
         for (int i = 0; i < Owner::rows; ++i) {
             float m_tile = -INFINITY;

@@ -348,6 +348,16 @@ TEST(CausalTiled, SecondHalvesOfDotProductsCount) { EXPECT_TRUE(second_halves_co
 
 TEST(CausalTiled, OutliersSpareTheirNeighbours) { EXPECT_TRUE(outliers_spare_their_neighbours(tiled)); }
 
+// Found by ./ladder fuzz --device cuda --seed 20261147 --problem 3604, when sums started over at the largest of a row,
+// seen or not.
+TEST(CausalTiled, HiddenOutliersDoNotCount) {
+    for (const AttentionCase& problem : wide_cases({{.key_length = 17,
+                                        .head_dim = 91,
+                                        .family = Family::one_huge_logit,
+                                        .options = {.mask = Mask::causal_top_left}}}))
+        EXPECT_TRUE(matches_reference(tiled, problem, test_device()));
+}
+
 TEST(CausalTiled, RefusesBadInput) { EXPECT_TRUE(refuses_bad_input(tiled, kTraits)); }
 
 TEST(Causal, TakesTheTiledKernelWhereItPays) {

@@ -82,21 +82,21 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
         copy_tile_async<threads>(V_j, V, first_key, t.wide_rows);
         simt::commit_copies();
 
-        float S_ij[Owner::rows][columns];  // and then P_ij
-        multiply_wide(S_ij, owner, Q_i, K_j, scale_log2);
-
-        int visible[Owner::rows];  // row i sees the first so many keys of this tile, or all
-#pragma unroll
-        for (int i = 0; i < Owner::rows; ++i) visible[i] = B_c;
-        if (stage == Stage::edge) {
+        const auto visible_to = [&](int i) {  // row i sees the first so many keys of this tile, or all
+            return visible_keys(mask, first_query + owner.row(i), query_length, key_length) - first_key;
+        };
+        const auto hide_unseen = [&](float(&S)[Owner::rows][columns]) {
+            if (stage != Stage::edge) return;
 #pragma unroll
             for (int i = 0; i < Owner::rows; ++i) {
-                visible[i] = visible_keys(mask, first_query + owner.row(i), query_length, key_length) - first_key;
+                const int visible = visible_to(i);
 #pragma unroll
                 for (int j = 0; j < columns; ++j)
-                    if (owner.lane + lanes * j >= visible[i]) S_ij[i][j] = -INFINITY;
+                    if (owner.lane + lanes * j >= visible) S[i][j] = -INFINITY;
             }
-        }
+        };
+        float S_ij[Owner::rows][columns];  // and then P_ij
+        multiply_wide(S_ij, owner, Q_i, K_j, scale_log2, hide_unseen);
 
 #pragma unroll
         for (int i = 0; i < Owner::rows; ++i) {
@@ -130,6 +130,9 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
                           // K_j before it is overwritten
         if (j_tile + 1 < tiles.visited) copy_tile_async<threads>(K_j, K, first_key + B_c, t.wide_rows);
         simt::commit_copies();
+        int visible[Owner::rows];
+#pragma unroll
+        for (int i = 0; i < Owner::rows; ++i) visible[i] = stage == Stage::edge ? visible_to(i) : B_c;
 #pragma unroll
         for (int part = 0; part < Tiles::parts; ++part) {
             if (part > 0) {    // for D > 64, what of P_ij waits in registers

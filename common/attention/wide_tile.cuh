@@ -109,37 +109,40 @@ __device__ __forceinline__ void start_over(float (&S)[Rows][Columns], float (&gi
     }
 }
 
-/// A thread's part of S_ij = Q_i K_j^T. A score that is larger by 1 has a weight `scale_log2` powers of 2 larger.
+/// A thread's part of S_ij = Q_i K_j^T. A score that is larger by 1 has a weight `scale_log2` powers of 2 larger;
+/// `hide(S)` makes -inf of those that do not count.
 ///
-/// Whoever adds a product to a sum rounds to a digit of that sum, and the larger it has grown, the more is lost. So a
-/// dot product of 128 columns is the sum of two, of 64 columns each; but with 64 scores a thread there are no registers
-/// for both. There the sums of a row give up, after 64 columns, what the largest of them has reached, and get it back
-/// at the end: softmax counts on the largest scores, and those go on near 0. There is a limit to it, since one outlier,
-/// whose other half cancels the first, must not have its neighbours' scores rounded to its own digits. (What else was
-/// tried: README.md of phase 3.)
-template <class Owner, int B_r, int B_c, int D, int Pitch>
+/// Whoever adds a product to a sum rounds to a digit of that sum, and the larger it has grown, the more is lost: two
+/// sums of half the columns each lose less than one. But with 64 scores a thread there are no registers for both. There
+/// the sums of a row give up, half way, what the largest of them has reached, and get it back at the end: softmax
+/// counts on the largest scores, and those go on near 0. Hidden scores have no say in it, or they would have those that
+/// count rounded to their own digits; nor have outliers beyond a limit, whose other half may cancel the first. (What
+/// else was tried: README.md of phase 3.)
+template <class Owner, int B_r, int B_c, int D, int Pitch, class Hide>
 __device__ __forceinline__ void multiply_wide(float (&S)[Owner::rows][B_c / Owner::lanes_per_row], const Owner& owner,
                                               const simt::SharedTile<float, B_r, D, Pitch>& Q,
-                                              const simt::SharedTile<float, B_c, D, Pitch>& K, float scale_log2) {
-    constexpr int columns = B_c / Owner::lanes_per_row, in_turn = D < 64 ? D : 64;
-    if constexpr (D <= 64 || Owner::rows * columns < 64) {
-        multiply_transposed<in_turn, 2>(S, owner, Q, K);
+                                              const simt::SharedTile<float, B_c, D, Pitch>& K, float scale_log2,
+                                              const Hide& hide) {
+    constexpr int columns = B_c / Owner::lanes_per_row;
+    if constexpr (D < 64 || Owner::rows * columns < 64) {
+        multiply_transposed<(D < 64 ? D : 64), 2>(S, owner, Q, K);
     } else {
-        static_assert(D == 2 * in_turn);
         const float limit = fminf(kMostGivenUp / scale_log2, 1e30f);  // finite, however small the scale
         float given_up[Owner::rows];
 #pragma unroll
         for (int i = 0; i < Owner::rows; ++i)
 #pragma unroll
             for (int j = 0; j < columns; ++j) S[i][j] = 0.0f;
-        add_products<in_turn, 2>(S, owner, Q, K, 0);
+        add_products<D / 2, 2>(S, owner, Q, K, 0);
+        hide(S);
         start_over(S, given_up, limit);
-        add_products<in_turn, 2>(S, owner, Q, K, in_turn);
+        add_products<D / 2, 2>(S, owner, Q, K, D / 2);
 #pragma unroll
         for (int i = 0; i < Owner::rows; ++i)
 #pragma unroll
             for (int j = 0; j < columns; ++j) S[i][j] += given_up[i];
     }
+    hide(S);  // again: infinite keys would show through
 }
 
 /// P(row i, :) = part `part` of the tile's probabilities, of which this thread holds P_of_thread.

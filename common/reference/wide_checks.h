@@ -6,8 +6,8 @@
 
 namespace ladder::reference {
 
-/// Dot products of 128 columns in wide tiles (start_over, common/attention/wide_tile.cuh). Both pass without running
-/// the entry on a GPU that has no shared memory for such tiles.
+// Dot products in wide tiles, of D = 64 and 128: their sums start over half way (common/attention/wide_tile.cuh). On a
+// GPU that has no shared memory for such tiles, nothing is run and the checks pass.
 
 /// The second half of a dot product is not rounded to the digits of the first: where the first is 200 and the second 64
 /// times 2^-18, the score is 200 + 2^-12, and LSE shows it.
