@@ -76,11 +76,11 @@ __device__ void copy_rows(const simt::SharedMatrix<T>& to, const simt::GlobalTen
 /// the lanes would all meet in one bank. Each row is therefore turned by four bytes, a bank, more than the row before.
 /// Padding the rows would cure that too, but here every byte of padding costs keys. The keys of a patch are turned
 /// alike, so that one counter finds a column in all four. Rows of an odd number of banks stay as they are: 32 of them
-/// already begin in 32 different banks.
+/// already begin in 32 different banks. So do rows that end in the middle of a bank.
 template <class T>
 __device__ int turn(const simt::SharedMatrix<T>& K, int key) {
     constexpr int elements_per_bank = 4 / int(sizeof(T));
-    if (K.columns() / elements_per_bank % 2 == 1) return 0;
+    if (K.columns() % (2 * elements_per_bank) != 0) return 0;
     return key % Patches{kPatch, K.rows()}.across() * elements_per_bank % K.columns();
 }
 

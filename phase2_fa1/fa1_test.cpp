@@ -15,6 +15,7 @@
 #include "common/reference/entry_checks.h"
 #include "common/reference/test_device.h"
 #include "common/reference/wide_cases.h"
+#include "common/reference/wide_checks.h"
 #include "common/simt/device_profile.h"
 #include "common/simt/launch_log.h"
 
@@ -306,7 +307,7 @@ const AttentionEntry tiled = on_wide_device([](const auto& q, const auto& k, con
 });
 
 /// A key tile of 64, whatever the device.
-EntryTraits tiled_traits() { return {.key_lengths = {40, 3 * 64 - 4}}; }
+EntryTraits tiled_traits() { return {.key_lengths = {40, 3 * 64 - 4}, .head_dims = wide_head_dims()}; }
 
 class Fa1TiledStandard : public ::testing::TestWithParam<AttentionCase> {};
 
@@ -336,6 +337,10 @@ TEST(Fa1Tiled, IgnoresKeyOrder) {
 }
 
 TEST(Fa1Tiled, IgnoresBatchNeighbours) { EXPECT_TRUE(ignores_batch_neighbours(tiled, tiled_traits())); }
+
+TEST(Fa1Tiled, SecondHalvesOfDotProductsCount) { EXPECT_TRUE(second_halves_count(tiled)); }
+
+TEST(Fa1Tiled, OutliersSpareTheirNeighbours) { EXPECT_TRUE(outliers_spare_their_neighbours(tiled)); }
 
 TEST(Fa1Tiled, AgreesOnNonFiniteInput) { EXPECT_TRUE(agrees_on_non_finite_input(tiled, tiled_traits())); }
 

@@ -60,16 +60,20 @@ TEST(Fa2Tiled, RepeatsBitwise) { EXPECT_TRUE(repeats_bitwise(tiled, wide_cases(s
 
 TEST(Fa2Tiled, IgnoresBatchNeighbours) { EXPECT_TRUE(ignores_batch_neighbours(tiled)); }
 
-TEST(Fa2Tiled, AgreesOnNonFiniteInput) { EXPECT_TRUE(agrees_on_non_finite_input(tiled)); }
+TEST(Fa2Tiled, AgreesOnNonFiniteInput) {
+    EXPECT_TRUE(agrees_on_non_finite_input(tiled, {.head_dims = wide_head_dims()}));
+}
 
-TEST(Fa2Tiled, RowOfNegativeInfinitiesIsNaN) { EXPECT_TRUE(row_of_negative_infinities_is_nan(tiled)); }
+TEST(Fa2Tiled, RowOfNegativeInfinitiesIsNaN) {
+    EXPECT_TRUE(row_of_negative_infinities_is_nan(tiled, {.head_dims = wide_head_dims()}));
+}
 
 TEST(Fa2Tiled, SecondHalvesOfDotProductsCount) { EXPECT_TRUE(second_halves_count(tiled)); }
 
 TEST(Fa2Tiled, OutliersSpareTheirNeighbours) { EXPECT_TRUE(outliers_spare_their_neighbours(tiled)); }
 
 // Found by ./ladder fuzz --device cuda, seed 20261135, problem 1521, and seed 20261148, problem 2992, when each dot
-// product was one sum.
+// product was one sum: on a GPU, where plain torch is so exact that the bound is low.
 TEST(Fa2Tiled, DotProductsStartOverHalfWay) {
     for (const AttentionCase& problem :
          wide_cases({{.batch = 2,

@@ -183,20 +183,20 @@ TEST(Causal, RowsThatSeeNoKeyAreZeroWithLogSumExpMinusInfinity) {
         }
 }
 
-// A key that a row does not see has no influence on it, whatever it holds: not even 0 * NaN, nor 0 * inf.
-TEST(Causal, WhatARowMayNotSeeNeverReachesIt) {
+/// A key that a row does not see has no influence on any bit of it, whatever it holds: not even 0 * NaN, nor 0 * inf.
+void what_a_row_may_not_see_never_reaches_it(const AttentionEntry& entry, const std::vector<int64_t>& head_dims) {
     for (const Mask mask : kCausalMasks)
         for (const auto& [queries, keys] : {std::pair<int64_t, int64_t>{70, 70}, {70, 90}, {90, 70}})
-            for (const int64_t head_dim : {16, 64}) {
+            for (const int64_t head_dim : head_dims) {
                 const torch::Tensor q = random({1, 1, queries, head_dim}), k = random({1, 1, keys, head_dim}),
                                     v = random({1, 1, keys, head_dim});
-                const AttentionResult clean = causal_forward(q, k, v, masked(mask));
+                const AttentionResult clean = entry(q, k, v, masked(mask));
                 for (const float poison : {kNaN, kInfinity, -kInfinity})
                     for (const int64_t key : {int64_t{0}, int64_t{1}, int64_t{33}, int64_t{64}, keys - 1})
                         for (const bool in_values : {false, true}) {
                             torch::Tensor k_bad = k.clone(), v_bad = v.clone();
                             (in_values ? v_bad : k_bad)[0][0][key].fill_(poison);
-                            const AttentionResult result = causal_forward(q, k_bad, v_bad, masked(mask));
+                            const AttentionResult result = entry(q, k_bad, v_bad, masked(mask));
                             int64_t blind = 0;
                             while (blind < queries && !sees(mask, blind, key, queries, keys)) ++blind;
                             EXPECT_TRUE(same_bits(rows(result, 0, blind), rows(clean, 0, blind)))
@@ -207,6 +207,8 @@ TEST(Causal, WhatARowMayNotSeeNeverReachesIt) {
                         }
             }
 }
+
+TEST(Causal, WhatARowMayNotSeeNeverReachesIt) { what_a_row_may_not_see_never_reaches_it(causal_forward, {16, 64}); }
 
 // Top-left with more keys than queries: the last keys exist for nobody.
 TEST(Causal, KeysThatNobodySeesChangeNothing) {
@@ -336,13 +338,19 @@ TEST(CausalTiled, RepeatsBitwise) { EXPECT_TRUE(repeats_bitwise(tiled, wide_case
 
 TEST(CausalTiled, IgnoresBatchNeighbours) { EXPECT_TRUE(ignores_batch_neighbours(tiled, kTraits)); }
 
-TEST(CausalTiled, AgreesOnNonFiniteInput) { EXPECT_TRUE(agrees_on_non_finite_input(tiled, kTraits)); }
+EntryTraits tiled_traits() { return {.masks = kTraits.masks, .head_dims = wide_head_dims()}; }
 
-TEST(CausalTiled, RowOfNegativeInfinitiesIsNaN) { EXPECT_TRUE(row_of_negative_infinities_is_nan(tiled, kTraits)); }
+TEST(CausalTiled, AgreesOnNonFiniteInput) { EXPECT_TRUE(agrees_on_non_finite_input(tiled, tiled_traits())); }
+
+TEST(CausalTiled, RowOfNegativeInfinitiesIsNaN) {
+    EXPECT_TRUE(row_of_negative_infinities_is_nan(tiled, tiled_traits()));
+}
 
 TEST(CausalTiled, MovesWhatTheFormulaSays) {
     EXPECT_TRUE(moves_what_the_formula_says(tiled, causal_tiled_bytes, wide_cases(all_cases())));
 }
+
+TEST(CausalTiled, WhatARowMayNotSeeNeverReachesIt) { what_a_row_may_not_see_never_reaches_it(tiled, wide_head_dims()); }
 
 TEST(CausalTiled, SecondHalvesOfDotProductsCount) { EXPECT_TRUE(second_halves_count(tiled)); }
 

@@ -29,7 +29,7 @@ namespace ladder::SIMT_MACHINE {
 ///
 ///   rows    (Hq / Hkv) Sq a KV head, row = query * group + head in group; 16 of them a block
 ///   grid    x = splits * ceil(rows / 16), y = Hkv, z = B
-///   block   W = 4 or 8 warps; warp w takes keys [16 w, 16 w + 16) of each of its runs of 16 W
+///   block   W = 8 warps, or 4 (D > 64); warp w takes keys [16 w, 16 w + 16) of each of its runs of 16 W
 ///
 ///   shared  ring  [W S 16, D]        32 W S D      S = 2 (1024 / (W D)) + 1 tiles a warp, of K and V in turn, at least 3
 ///           Q_i   [16, D]            32 D          read by all warps, for each 16 keys anew
@@ -307,18 +307,20 @@ __global__ void __launch_bounds__(32 * W) decode_pipelined_kernel(DecodeTensors<
     }
 }
 
-/// Calls `use(std::integral_constant<int, W>())` with the number of warps of a block, which the host has chosen.
-template <class Use>
+/// Calls `use(std::integral_constant<int, W>())` with the number of warps of a block, which the host has chosen: 8, or
+/// 4 where 8 would need more shared memory than some devices have.
+template <int D, class Use>
 void with_pipelined_warps(int warps, Use&& use) {
-    if (warps == kMostPipelinedWarps) return use(std::integral_constant<int, kMostPipelinedWarps>());
-    use(std::integral_constant<int, kFewPipelinedWarps>());
+    if constexpr (D > 64)
+        if (warps == kFewPipelinedWarps) return use(std::integral_constant<int, kFewPipelinedWarps>());
+    use(std::integral_constant<int, kMostPipelinedWarps>());
 }
 
 /// Shared memory that a block needs.
 std::size_t decode_pipelined_shared_bytes(const DecodeArguments& a) {
     std::size_t bytes = 0;
     with_head_dim(a.head_dim(), [&]<int D>(std::integral_constant<int, D>) {
-        with_pipelined_warps(a.warps, [&]<int W>(std::integral_constant<int, W>) {
+        with_pipelined_warps<D>(a.warps, [&]<int W>(std::integral_constant<int, W>) {
             bytes = PipelineShape<simt::f16, D, W>::shared_bytes;
         });
     });
@@ -344,7 +346,7 @@ void launch_decode_pipelined(const DecodeArguments& a) {
     with_element_type(a.q.type, [&]<class T>(std::type_identity<T>) {
         if constexpr (sizeof(T) == 2)
             with_head_dim(a.head_dim(), [&]<int D>(std::integral_constant<int, D>) {
-                with_pipelined_warps(a.warps, [&]<int W>(std::integral_constant<int, W>) {
+                with_pipelined_warps<D>(a.warps, [&]<int W>(std::integral_constant<int, W>) {
                     using Shape = PipelineShape<T, D, W>;
                     cudaLaunchConfig_t config{};
                     config.gridDim =

@@ -1,7 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "common/attention/allocate.h"
 #include "common/attention/machine.h"
 #include "common/reference/checks.h"
@@ -21,7 +19,7 @@ using namespace reference;
 
 const PoisonOutputs poison_outputs;  // an element that is never written stays NaN
 
-/// The same entry on an imitated device whose shared memory suffices for blocks of 4 warps, but not of 8.
+/// The same entry on an imitated device whose shared memory, for D > 64, suffices for blocks of 4 warps but not of 8.
 AttentionEntry on_narrow_device(AttentionEntry entry) {
     return [entry = std::move(entry)](const auto& q, const auto& k, const auto& v, const AttentionOptions& options) {
         const simt::ScopedCpuDevice imitated(

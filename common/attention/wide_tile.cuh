@@ -113,19 +113,22 @@ __device__ __forceinline__ void start_over(float (&S)[Rows][Columns], float (&gi
 /// `hide(S)` makes -inf of those that do not count.
 ///
 /// Whoever adds a product to a sum rounds to a digit of that sum, and the larger it has grown, the more is lost: two
-/// sums of half the columns each lose less than one. But with 64 scores a thread there are no registers for both. There
-/// the sums of a row give up, half way, what the largest of them has reached, and get it back at the end: softmax
-/// counts on the largest scores, and those go on near 0. Hidden scores have no say in it, or they would have those that
-/// count rounded to their own digits; nor have outliers beyond a limit, whose other half may cancel the first. (What
-/// else was tried: README.md of phase 3.)
+/// sums of half the columns each lose less than one. But with 64 scores a thread there are no registers for both (and
+/// at D = 64 not for 32 either). There the sums of a row give up, half way, what the largest of the thread's has
+/// reached, and get it back at the end: softmax counts on the largest scores, and those go on near 0. Hidden scores
+/// have no say in it, or they would have those that count rounded to their own digits. Outliers whose other half
+/// cancels the first have one up to a limit: that much they cost their neighbours. (What else was tried: README.md of
+/// phase 3.)
 template <class Owner, int B_r, int B_c, int D, int Pitch, class Hide>
 __device__ __forceinline__ void multiply_wide(float (&S)[Owner::rows][B_c / Owner::lanes_per_row], const Owner& owner,
                                               const simt::SharedTile<float, B_r, D, Pitch>& Q,
                                               const simt::SharedTile<float, B_c, D, Pitch>& K, float scale_log2,
                                               const Hide& hide) {
     constexpr int columns = B_c / Owner::lanes_per_row;
-    if constexpr (D < 64 || Owner::rows * columns < 64) {
-        multiply_transposed<(D < 64 ? D : 64), 2>(S, owner, Q, K);
+    if constexpr (D < 64) {
+        multiply_transposed<D, 2>(S, owner, Q, K);
+    } else if constexpr (D > 64 && Owner::rows * columns < 64) {
+        multiply_transposed<D / 2, 2>(S, owner, Q, K);
     } else {
         const float limit = fminf(kMostGivenUp / scale_log2, 1e30f);  // finite, however small the scale
         float given_up[Owner::rows];

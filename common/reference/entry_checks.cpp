@@ -139,14 +139,14 @@ void expect_same_bits(Findings& findings, const AttentionResult& a, const Attent
     }
 }
 
-/// Inputs of positive numbers, [1, 2, 5, 16] and [1, 2, keys, 16]: one infinite element decides the sign of every score
+/// Inputs of positive numbers, [1, 2, 5, D] and [1, 2, keys, D]: one infinite element decides the sign of every score
 /// that it enters.
-AttentionInputs positive_inputs(int64_t keys) {
+AttentionInputs positive_inputs(int64_t keys, int64_t head_dim) {
     auto generator = at::detail::createCPUGenerator(/*seed=*/1);
     const auto uniform = [&](at::IntArrayRef sizes) {
         return at::rand(sizes, generator, at::kFloat).to(test_device());
     };
-    return {uniform({1, 2, 5, 16}) + 0.5, uniform({1, 2, keys, 16}) + 0.5, uniform({1, 2, keys, 16})};
+    return {uniform({1, 2, 5, head_dim}) + 0.5, uniform({1, 2, keys, head_dim}) + 0.5, uniform({1, 2, keys, head_dim})};
 }
 
 bool finite_but_for_row(int64_t row, const torch::Tensor& tensor) {
@@ -160,6 +160,14 @@ template <class Look>
 void for_masks_and_lengths(const EntryTraits& traits, const Look& look) {
     for (const Mask mask : traits.masks)
         for (const int64_t keys : traits.key_lengths) look(AttentionOptions{.scale = {}, .mask = mask}, keys);
+}
+
+/// The same, and with every head dim for inputs that are not finite.
+template <class Look>
+void for_masks_and_shapes(const EntryTraits& traits, const Look& look) {
+    for_masks_and_lengths(traits, [&](const AttentionOptions& options, int64_t keys) {
+        for (const int64_t head_dim : traits.head_dims) look(options, keys, head_dim);
+    });
 }
 
 /// The order of `visible`'s keys with those that all rows see shuffled, the others where they were.
@@ -207,10 +215,10 @@ torch::Tensor shuffled_where_all_see(const torch::Tensor& visible) {
 
 ::testing::AssertionResult agrees_on_non_finite_input(const AttentionEntry& entry, const EntryTraits& traits) {
     Findings findings;
-    for_masks_and_lengths(traits, [&](const AttentionOptions& options, int64_t keys) {
+    for_masks_and_shapes(traits, [&](const AttentionOptions& options, int64_t keys, int64_t head_dim) {
         const auto look = [&](const std::string& holds, const auto& poison_into) {
-            findings.in_case(text(holds, ", ", keys, " keys, ", name_of(options.mask)), [&] {
-                auto inputs = positive_inputs(keys);
+            findings.in_case(text(holds, ", ", keys, " keys, D ", head_dim, ", ", name_of(options.mask)), [&] {
+                auto inputs = positive_inputs(keys, head_dim);
                 poison_into(inputs);
                 const auto& [q, k, v] = inputs;
                 findings.expect(compare_attention(entry(q, k, v, options), q, k, v, options,
@@ -219,8 +227,9 @@ torch::Tensor shuffled_where_all_see(const torch::Tensor& visible) {
         };
         const auto look_at_one = [&](const std::string& argument, torch::Tensor AttentionInputs::*poisoned, int64_t row,
                                      double poison) {
-            look(text(argument, " holds ", poison, " in row ", row),
-                 [&](AttentionInputs& inputs) { (inputs.*poisoned)[0][1][row][7].fill_(poison); });
+            for (const int64_t column : {int64_t{7}, head_dim - 1})
+                look(text(argument, " holds ", poison, " in row ", row, ", column ", column),
+                     [&](AttentionInputs& inputs) { (inputs.*poisoned)[0][1][row][column].fill_(poison); });
         };
         for (const double poison : {kInfinity, -kInfinity, kNan}) {
             look_at_one("q", &AttentionInputs::q, 3, poison);
@@ -242,10 +251,10 @@ torch::Tensor shuffled_where_all_see(const torch::Tensor& visible) {
 ::testing::AssertionResult row_of_negative_infinities_is_nan(const AttentionEntry& entry, const EntryTraits& traits) {
     constexpr int64_t kRow = 3;
     Findings findings;
-    for_masks_and_lengths(traits, [&](const AttentionOptions& options, int64_t keys) {
-        findings.in_case(text(keys, " keys, ", name_of(options.mask)), [&] {
+    for_masks_and_shapes(traits, [&](const AttentionOptions& options, int64_t keys, int64_t head_dim) {
+        findings.in_case(text(keys, " keys, D ", head_dim, ", ", name_of(options.mask)), [&] {
             const auto on_device = at::TensorOptions().device(test_device());
-            const auto q = at::ones({1, 1, 8, 16}, on_device), k = at::ones({1, 1, keys, 16}, on_device);
+            const auto q = at::ones({1, 1, 8, head_dim}, on_device), k = at::ones({1, 1, keys, head_dim}, on_device);
             q[0][0][kRow].fill_(-kInfinity);
             const auto result = entry(q, k, k, options);
             findings.expect(result.out[0][0][kRow].isnan().all().item<bool>(), "the row's out is not NaN");

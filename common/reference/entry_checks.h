@@ -28,9 +28,12 @@ struct EntryTraits {
     /// The masks that the entry takes; each check runs under every one.
     std::vector<Mask> masks = {Mask::none};
 
-    /// Numbers of keys to try where a check makes its own inputs, at head dims up to 24 in float32 and up to 64 in
-    /// float16. Some should fit one tile of keys, others fill several.
+    /// Numbers of keys to try where a check makes its own inputs, at head dims up to 24 in float32 (or those below) and
+    /// up to 64 in float16. Some should fit one tile of keys, others fill several.
     std::vector<int64_t> key_lengths = {40, 75, 140};
+
+    /// Head dims of the inputs with infinities and NaN.
+    std::vector<int64_t> head_dims = {16};
 
     Lse lse = Lse::present;  ///< Whether the entry gives a log-sum-exp.
 };

@@ -27,4 +27,11 @@ std::vector<AttentionCase> wide_cases(const std::vector<AttentionCase>& cases) {
     return wide;
 }
 
+std::vector<int64_t> wide_head_dims() {
+    std::vector<int64_t> fitting;
+    for (const AttentionCase& problem : wide_cases({{.head_dim = 16}, {.head_dim = 64}, {.head_dim = 128}}))
+        fitting.push_back(problem.head_dim);
+    return fitting;
+}
+
 }  // namespace ladder::reference

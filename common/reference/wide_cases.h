@@ -10,4 +10,7 @@ namespace ladder::reference {
 /// GPU, only those that it has the shared memory for.
 std::vector<AttentionCase> wide_cases(const std::vector<AttentionCase>& cases);
 
+/// A head dim for each size of tile, 16, 64 and 128; likewise.
+std::vector<int64_t> wide_head_dims();
+
 }  // namespace ladder::reference

@@ -13,12 +13,11 @@
 namespace ladder::reference {
 namespace {
 
-/// The head dimensions of tiles in which sums start over, as far as there is shared memory for them.
+/// Of tiles in which sums start over.
 std::vector<int64_t> head_dims() {
-    std::vector<int64_t> fitting;
-    for (const AttentionCase& problem : wide_cases({{.head_dim = 64}, {.head_dim = 128}}))
-        fitting.push_back(problem.head_dim);
-    return fitting;
+    std::vector<int64_t> head_dims = wide_head_dims();
+    std::erase_if(head_dims, [](int64_t head_dim) { return head_dim < 64; });
+    return head_dims;
 }
 
 /// The largest distance from the oracle, of out and of lse.
