@@ -366,6 +366,17 @@ TEST(CausalTiled, HiddenOutliersDoNotCount) {
         EXPECT_TRUE(matches_reference(tiled, problem, test_device()));
 }
 
+// Found by ./ladder fuzz --device cpu --seed 20261150 --problem 67001, when there was a limit below 0, too, to what
+// scores give up half way.
+TEST(CausalTiled, ScoresFarBelowZeroStartOver) {
+    for (const AttentionCase& problem : wide_cases({{.query_length = 6,
+                                        .key_length = 2,
+                                        .head_dim = 45,
+                                        .family = Family::scores_near_minus_1000,
+                                        .seed = 4787}}))
+        EXPECT_TRUE(matches_reference(tiled, problem, test_device()));
+}
+
 TEST(CausalTiled, RefusesBadInput) { EXPECT_TRUE(refuses_bad_input(tiled, kTraits)); }
 
 TEST(Causal, TakesTheTiledKernelWhereItPays) {

@@ -92,10 +92,11 @@ struct PairedRowOwner {
     }
 };
 
-/// The most that a score gives up in start_over, in powers of 2 of its weight.
-inline constexpr float kMostGivenUp = 32.0f;
+/// The most that a score gives up in start_over, in powers of 2 of its weight; and, whatever that is worth, a number.
+inline constexpr float kMostGivenUp = 32.0f, kFinite = 1e30f;
 
-/// S(i, :) -= given_up[i], the largest of S(i, :), but no more than `limit` up or down.
+/// S(i, :) -= given_up[i], the largest of S(i, :), or `limit` if that is less. (There is no limit below 0: the largest
+/// of negative numbers is the nearest to 0, and none of them grows by its loss.)
 template <int Rows, int Columns>
 __device__ __forceinline__ void start_over(float (&S)[Rows][Columns], float (&given_up)[Rows], float limit) {
 #pragma unroll
@@ -103,7 +104,7 @@ __device__ __forceinline__ void start_over(float (&S)[Rows][Columns], float (&gi
         float largest = -INFINITY;
 #pragma unroll
         for (int j = 0; j < Columns; ++j) largest = fmaxf(largest, S[i][j]);
-        given_up[i] = fminf(fmaxf(largest, -limit), limit);
+        given_up[i] = fminf(fmaxf(largest, -kFinite), limit);
 #pragma unroll
         for (int j = 0; j < Columns; ++j) S[i][j] -= given_up[i];
     }
@@ -130,7 +131,7 @@ __device__ __forceinline__ void multiply_wide(float (&S)[Owner::rows][B_c / Owne
     } else if constexpr (D > 64 && Owner::rows * columns < 64) {
         multiply_transposed<D / 2, 2>(S, owner, Q, K);
     } else {
-        const float limit = fminf(kMostGivenUp / scale_log2, 1e30f);  // finite, however small the scale
+        const float limit = fminf(kMostGivenUp / scale_log2, kFinite);
         float given_up[Owner::rows];
 #pragma unroll
         for (int i = 0; i < Owner::rows; ++i)
