@@ -185,7 +185,7 @@ TEST(EntryChecks, EntryThatThrowsFailsUnderTheNameOfItsCase) {
     EXPECT_TRUE(fails(works_after_an_error(throws_always, fine()), {"after q_undefined", "always"}));
     EXPECT_TRUE(fails(repeats_bitwise(throws_always, two_cases()), {"f16_q3_k40_d8: threw: always"}));
     EXPECT_TRUE(fails(agrees_on_non_finite_input(throws_always), {"k holds -inf in row 39", "threw: always"}));
-    EXPECT_TRUE(fails(row_of_negative_infinities_is_nan(throws_always), {"140 keys, none: threw: always"}));
+    EXPECT_TRUE(fails(row_of_negative_infinities_is_nan(throws_always), {"140 keys, none, D 16: threw: always"}));
     EXPECT_TRUE(fails(ignores_batch_neighbours(throws_always), {"sequence 1 of f32_b2_h3_q50_k40_d24: threw: always"}));
     EXPECT_TRUE(fails(ignores_key_order(throws_always), {"k75_d24_rising_scores: threw: always"}));
     if (!test_device().is_cpu()) return;  // nothing counts on the GPU
@@ -325,7 +325,8 @@ TEST(RepeatsBitwise, TellsMinusZeroFromZeroButTakesNaN) {
 
 TEST(AgreesOnNonFiniteInput, FailsAnEntryThatHidesOrSpreadsThem) {
     const auto nan_to_zero = spoiled([](auto& result) { result.out.nan_to_num_(0.0); });
-    EXPECT_TRUE(fails(agrees_on_non_finite_input(nan_to_zero), {"q holds nan in row 3, 40 keys, none", "out:"}));
+    EXPECT_TRUE(
+        fails(agrees_on_non_finite_input(nan_to_zero), {"q holds nan in row 3, column 7, 40 keys, none", "out:"}));
     const auto finite_lse = spoiled([](auto& result) { result.lse.clamp_(-1e30, 1e30); });
     EXPECT_TRUE(fails(agrees_on_non_finite_input(finite_lse), {"q holds -inf", "lse:"}));
     const auto finite_sentinel = distorted([](const auto& scores) { return scores.clamp_min(-1e4); });
@@ -341,7 +342,7 @@ TEST(AgreesOnNonFiniteInput, FailsAnEntryThatMishandlesOnlyTheLastKeys) {
         if (scores.size(1) > 100) scores.slice(1, 100).clamp_(-1e4, 1e4);
         return scores;
     });
-    EXPECT_TRUE(fails(agrees_on_non_finite_input(hides_after_key_100), {"k holds inf in row 139, 140 keys"}));
+    EXPECT_TRUE(fails(agrees_on_non_finite_input(hides_after_key_100), {"k holds inf in row 139, column 7, 140 keys"}));
     EXPECT_FALSE(fails(agrees_on_non_finite_input(hides_after_key_100), {"75 keys"}));
 }
 

@@ -217,7 +217,7 @@ torch::Tensor shuffled_where_all_see(const torch::Tensor& visible) {
     Findings findings;
     for_masks_and_shapes(traits, [&](const AttentionOptions& options, int64_t keys, int64_t head_dim) {
         const auto look = [&](const std::string& holds, const auto& poison_into) {
-            findings.in_case(text(holds, ", ", keys, " keys, D ", head_dim, ", ", name_of(options.mask)), [&] {
+            findings.in_case(text(holds, ", ", keys, " keys, ", name_of(options.mask), ", D ", head_dim), [&] {
                 auto inputs = positive_inputs(keys, head_dim);
                 poison_into(inputs);
                 const auto& [q, k, v] = inputs;
@@ -252,7 +252,7 @@ torch::Tensor shuffled_where_all_see(const torch::Tensor& visible) {
     constexpr int64_t kRow = 3;
     Findings findings;
     for_masks_and_shapes(traits, [&](const AttentionOptions& options, int64_t keys, int64_t head_dim) {
-        findings.in_case(text(keys, " keys, D ", head_dim, ", ", name_of(options.mask)), [&] {
+        findings.in_case(text(keys, " keys, ", name_of(options.mask), ", D ", head_dim), [&] {
             const auto on_device = at::TensorOptions().device(test_device());
             const auto q = at::ones({1, 1, 8, head_dim}, on_device), k = at::ones({1, 1, keys, head_dim}, on_device);
             q[0][0][kRow].fill_(-kInfinity);
