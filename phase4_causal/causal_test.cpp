@@ -359,21 +359,18 @@ TEST(CausalTiled, OutliersSpareTheirNeighbours) { EXPECT_TRUE(outliers_spare_the
 // Found by ./ladder fuzz --device cuda --seed 20261147 --problem 3604, when sums started over at the largest of a row,
 // seen or not.
 TEST(CausalTiled, HiddenOutliersDoNotCount) {
-    for (const AttentionCase& problem : wide_cases({{.key_length = 17,
-                                        .head_dim = 91,
-                                        .family = Family::one_huge_logit,
-                                        .options = {.mask = Mask::causal_top_left}}}))
+    const AttentionCase found{
+        .key_length = 17, .head_dim = 91, .family = Family::one_huge_logit, .options = {.mask = Mask::causal_top_left}};
+    for (const AttentionCase& problem : wide_cases({found}))
         EXPECT_TRUE(matches_reference(tiled, problem, test_device()));
 }
 
 // Found by ./ladder fuzz --device cpu --seed 20261150 --problem 67001, when there was a limit below 0, too, to what
 // scores give up half way.
 TEST(CausalTiled, ScoresFarBelowZeroStartOver) {
-    for (const AttentionCase& problem : wide_cases({{.query_length = 6,
-                                        .key_length = 2,
-                                        .head_dim = 45,
-                                        .family = Family::scores_near_minus_1000,
-                                        .seed = 4787}}))
+    const AttentionCase found{
+        .query_length = 6, .key_length = 2, .head_dim = 45, .family = Family::scores_near_minus_1000, .seed = 4787};
+    for (const AttentionCase& problem : wide_cases({found}))
         EXPECT_TRUE(matches_reference(tiled, problem, test_device()));
 }
 

@@ -42,9 +42,23 @@ std::vector<AttentionEntry> pipelined_entries(std::optional<int64_t> splits,
 bool pipelined_runs(int64_t head_dim) {
     if (!test_device().is_cuda()) return true;
     const simt::Device device = device_limits(test_device());
-    constexpr int for_256 = 115456, for_128 = 95232;  // bytes of a block of 4 warps; README.md has the sum
+    constexpr int for_256 = 115456, for_128 = 95232;  // bytes of a block of 4 warps; 8 need less than that for D <= 64
     return device.has_compute_capability(8, 0) &&
            device.shared_bytes_per_block_optin >= (head_dim > 128 ? for_256 : for_128);
+}
+
+/// For a test of nothing but the pipelined kernel: true on a GPU that cannot run it, and the test is listed as not run.
+bool not_run_without_the_kernel() {
+    return !pipelined_runs(16) &&
+           not_run_on_gpu(
+               "the device has no asynchronous copies, or too little shared memory for the pipelined kernel");
+}
+
+/// Of which a thread merges one column at a time, two or four.
+std::vector<int64_t> pipelined_head_dims() {
+    std::vector<int64_t> head_dims{16, 64, 128, 256};
+    std::erase_if(head_dims, [](int64_t head_dim) { return !pipelined_runs(head_dim); });
+    return head_dims;
 }
 
 /// The case as the pipelined kernel takes it, if it does: 16 bits, aligned rows, every row sees all keys.
@@ -120,6 +134,7 @@ TEST_P(PipelinedLengths, MatchReferenceWithAnySplits) {
 INSTANTIATE_TEST_SUITE_P(Cases, PipelinedLengths, ::testing::ValuesIn(pipelined_decode_cases()), ByName{});
 
 TEST(Pipelined, RunsRepeatBitwise) {
+    if (not_run_without_the_kernel()) return;
     for (const auto& [name, problem, lengths] : pipelined_decode_cases()) {
         const auto [q, k, v] = make_inputs(problem, test_device());
         for (const AttentionEntry& entry : pipelined_entries(3, lengths_tensor(lengths))) {
@@ -130,36 +145,41 @@ TEST(Pipelined, RunsRepeatBitwise) {
 }
 
 TEST(Pipelined, NonFiniteInputsGiveWhatTheReferenceGives) {
-    if (!pipelined_runs(16)) GTEST_SKIP() << "the device has no asynchronous copies or too little shared memory";
-    for (const float poison : {kInf, -kInf, kNaN})
-        for (const int argument : {0, 1, 2})
-            for (const int64_t splits : {1, 3}) {
-                const auto bf16 = torch::kBFloat16;
-                const torch::Tensor on_device[] = {(torch::rand({1, 2, 5, 16}) + 0.5).to(bf16).to(test_device()),
-                                                   (torch::rand({1, 2, 300, 16}) + 0.5).to(bf16).to(test_device()),
-                                                   torch::rand({1, 2, 300, 16}).to(bf16).to(test_device())};
-                on_device[argument][0][1][argument == 0 ? 3 : 299][7].fill_(poison);
-                for (const AttentionEntry& entry : pipelined_entries(splits)) {
-                    const AttentionResult result = entry(on_device[0], on_device[1], on_device[2], {});
-                    const Comparison verdict = compare_attention(result, on_device[0], on_device[1], on_device[2]);
-                    EXPECT_TRUE(verdict.passed)
-                        << "argument " << argument << ", " << poison << ", splits " << splits << ": " << verdict.report;
+    if (not_run_without_the_kernel()) return;
+    for (const int64_t head_dim : pipelined_head_dims())
+        for (const float poison : {kInf, -kInf, kNaN})
+            for (const int argument : {0, 1, 2})
+                for (const int64_t splits : {1, 3}) {
+                    const auto positive = [&](int64_t rows, double least) {
+                        return (torch::rand({1, 2, rows, head_dim}) + least).to(torch::kBFloat16).to(test_device());
+                    };
+                    const torch::Tensor inputs[] = {positive(5, 0.5), positive(300, 0.5), positive(300, 0.0)};
+                    inputs[argument][0][1][argument == 0 ? 3 : 299][7].fill_(poison);
+                    for (const AttentionEntry& entry : pipelined_entries(splits)) {
+                        const AttentionResult result = entry(inputs[0], inputs[1], inputs[2], {});
+                        const Comparison verdict = compare_attention(result, inputs[0], inputs[1], inputs[2]);
+                        EXPECT_TRUE(verdict.passed) << "D " << head_dim << ", argument " << argument << ", " << poison
+                                                    << ", splits " << splits << ": " << verdict.report;
+                    }
                 }
-            }
 }
 
 TEST(Pipelined, RowOfNegativeInfinitiesIsNaN) {
-    if (!pipelined_runs(16)) GTEST_SKIP() << "the device has no asynchronous copies or too little shared memory";
+    if (not_run_without_the_kernel()) return;
     const auto f16 = at::TensorOptions().dtype(torch::kFloat16).device(test_device());
-    const torch::Tensor q = torch::ones({1, 1, 8, 16}, f16), k = torch::ones({1, 1, 270, 16}, f16);
-    q[0][0][3].fill_(-kInf);
-    for (const int64_t splits : {1, 2, 3})
-        for (const AttentionEntry& entry : pipelined_entries(splits)) {
-            const AttentionResult result = entry(q, k, k, {});
-            EXPECT_TRUE(result.out[0][0][3].isnan().all().item<bool>()) << "splits " << splits;
-            EXPECT_TRUE(result.out[0][0][4].isfinite().all().item<bool>()) << "splits " << splits;
-            EXPECT_EQ(result.lse[0][0][3].item<float>(), -kInf) << "splits " << splits;
-        }
+    for (const int64_t head_dim : pipelined_head_dims()) {
+        const torch::Tensor q = torch::ones({1, 1, 8, head_dim}, f16), k = torch::ones({1, 1, 270, head_dim}, f16);
+        q[0][0][3].fill_(-kInf);
+        for (const int64_t splits : {1, 2, 3})
+            for (const AttentionEntry& entry : pipelined_entries(splits)) {
+                const AttentionResult result = entry(q, k, k, {});
+                EXPECT_TRUE(result.out[0][0][3].isnan().all().item<bool>())
+                    << "D " << head_dim << ", splits " << splits;
+                EXPECT_TRUE(result.out[0][0][4].isfinite().all().item<bool>())
+                    << "D " << head_dim << ", splits " << splits;
+                EXPECT_EQ(result.lse[0][0][3].item<float>(), -kInf) << "D " << head_dim << ", splits " << splits;
+            }
+    }
 }
 
 TEST(Pipelined, MovesWhatTheFormulaSays) {
