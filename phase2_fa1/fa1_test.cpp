@@ -338,9 +338,14 @@ TEST(Fa1Tiled, IgnoresKeyOrder) {
 
 TEST(Fa1Tiled, IgnoresBatchNeighbours) { EXPECT_TRUE(ignores_batch_neighbours(tiled, tiled_traits())); }
 
-TEST(Fa1Tiled, SecondHalvesOfDotProductsCount) { EXPECT_TRUE(second_halves_count(tiled)); }
+TEST(Fa1Tiled, LargeSumsStayExact) {
+    for (const int64_t head_dim : wide_head_dims()) EXPECT_TRUE(large_sum_stays_exact(tiled, head_dim, test_device()));
+}
 
-TEST(Fa1Tiled, OutliersSpareTheirNeighbours) { EXPECT_TRUE(outliers_spare_their_neighbours(tiled)); }
+TEST(Fa1Tiled, OutliersSpareTheirNeighbours) {
+    for (const int64_t head_dim : wide_head_dims())
+        EXPECT_TRUE(outliers_spare_their_neighbours(tiled, head_dim, test_device()));
+}
 
 TEST(Fa1Tiled, AgreesOnNonFiniteInput) { EXPECT_TRUE(agrees_on_non_finite_input(tiled, tiled_traits())); }
 

@@ -133,6 +133,14 @@ __global__ void __launch_bounds__(Fa1WideTiles<D>::threads, 1)
 
     for (int first_key = 0; first_key < key_length; first_key += B_c) {
         const bool first_step = first_key == 0, last_step = first_key + B_c >= key_length;
+        const auto hide_missing = [&](float(&S)[Owner::rows][B_c / 8]) {
+            if (!last_step) return;  // the tile may be ragged
+#pragma unroll
+            for (int i = 0; i < Owner::rows; ++i)
+#pragma unroll
+                for (int j = 0; j < B_c / 8; ++j)
+                    if (first_key + owner.lane + 8 * j >= key_length) S[i][j] = -INFINITY;
+        };
 
         fetch_own_rows<Owner>(Q_i, Q, 0, t.wide_rows);
         load_signed<Tiles::threads>(K_j, K, first_key, scale.sign, t.wide_rows);
@@ -140,58 +148,50 @@ __global__ void __launch_bounds__(Fa1WideTiles<D>::threads, 1)
         __syncthreads();  // K_j and V_j are complete before anyone reads them
 
         for (int first_query = 0; first_query + first_row_of_warp < query_length; first_query += B_r) {
+            // Before the first step O = 0, l = 0 and m = -inf (line 2); nobody has to write that to memory.
+            float m_i[Owner::rows];
+            const auto has_old = [&](int i) { return !first_step && first_query + owner.row(i) < query_length; };
+#pragma unroll
+            for (int i = 0; i < Owner::rows; ++i)
+                m_i[i] = has_old(i) && owner.lane == 0 ? float(m(first_query + owner.row(i))) : -INFINITY;
+
             simt::wait_copies<0>();
             __syncwarp();  // this warp's rows of Q_i are complete before its lanes read them, and its lanes are done
                            // with the old P_ij before they overwrite it
-            const auto hide_missing = [&](float(&S)[Owner::rows][B_c / 8]) {
-                if (!last_step) return;  // the tile may be ragged
+            float S_ij[Owner::rows][B_c / 8], m_new[Owner::rows], shift[Owner::rows];  // S_ij: less `shift`
 #pragma unroll
-                for (int i = 0; i < Owner::rows; ++i)
-#pragma unroll
-                    for (int j = 0; j < B_c / 8; ++j)
-                        if (first_key + owner.lane + 8 * j >= key_length) S[i][j] = -INFINITY;
-            };
-            float S_ij[Owner::rows][B_c / 8];
-            multiply_wide(S_ij, owner, Q_i, K_j, scale_log2, hide_missing);
+            for (int i = 0; i < Owner::rows; ++i) {
+                m_i[i] = Owner::row_max(m_i[i]);  // from lane 0 of the row
+                shift[i] = shift_for(m_i[i], scale_log2);
+            }
+            multiply_shifted(S_ij, m_new, shift, m_i, owner, Q_i, K_j, scale_log2, hide_missing);
             __syncwarp();  // all lanes are done with these rows of Q_i before the next ones overwrite them
             fetch_own_rows<Owner>(Q_i, Q, first_query + B_r, t.wide_rows);
 
-            // Before the first step O = 0, l = 0 and m = -inf (line 2); nobody has to write that to memory.
-            float O_i[Owner::rows][D / 8] = {}, l_i[Owner::rows], m_i[Owner::rows];
+            float O_i[Owner::rows][D / 8] = {}, l_i[Owner::rows];
 #pragma unroll
             for (int i = 0; i < Owner::rows; ++i) {
                 const int query = first_query + owner.row(i);
-                l_i[i] = 0.0f;
-                m_i[i] = -INFINITY;
-                if (!first_step && query < query_length) {
-                    load_row<D>(O_i[i], O, query, owner.lane, t.wide_rows);
-                    if (owner.lane == 0) {
-                        l_i[i] = l(query);
-                        m_i[i] = m(query);
-                    }
-                }
+                l_i[i] = has_old(i) && owner.lane == 0 ? float(l(query)) : 0.0f;
+                if (has_old(i)) load_row<D>(O_i[i], O, query, owner.lane, t.wide_rows);
             }
 
 #pragma unroll
             for (int i = 0; i < Owner::rows; ++i) {
-                const float m_old = Owner::row_max(m_i[i]), l_old = Owner::row_sum(l_i[i]);  // from lane 0 of the row
-                float m_tile = -INFINITY;
-#pragma unroll
-                for (int j = 0; j < B_c / 8; ++j) m_tile = fmaxf(m_tile, S_ij[i][j]);
-                const float m_new = fmaxf(m_old, Owner::row_max(m_tile) * scale_log2);
-                const float m_safe = safe_maximum(m_new);
+                const float l_old = Owner::row_sum(l_i[i]);  // from lane 0 of the row
+                const float subtracted = rest_of_maximum(m_new[i], shift[i], scale_log2);
 
                 float l_tile = 0.0f;
 #pragma unroll
                 for (int j = 0; j < B_c / 8; ++j) {
-                    const float p = simt::fast_exp2(fmaf(S_ij[i][j], scale_log2, -m_safe));
+                    const float p = simt::fast_exp2(fmaf(S_ij[i][j], scale_log2, -subtracted));
                     l_tile += p;
                     P_ij(owner.row(i), owner.lane + 8 * j) = p;
                     watch_score(first_query + owner.row(i), first_key + owner.lane + 8 * j,
-                                S_ij[i][j] * scale.magnitude);
+                                (S_ij[i][j] + shift[i]) * scale.magnitude);
                 }
-                const float old_sum = rescale_factor(m_old, m_new) * l_old;  // what is known, under the new maximum
-                m_i[i] = m_new;
+                const float old_sum = rescale_factor(m_i[i], m_new[i]) * l_old;  // what is known, under the new maximum
+                m_i[i] = m_new[i];
                 l_i[i] = old_sum + Owner::row_sum(l_tile);
                 watch_state(first_query + owner.row(i), m_i[i], l_i[i]);
                 watch_rescale(first_query + owner.row(i), old_sum);

@@ -68,13 +68,18 @@ TEST(Fa2Tiled, RowOfNegativeInfinitiesIsNaN) {
     EXPECT_TRUE(row_of_negative_infinities_is_nan(tiled, {.head_dims = wide_head_dims()}));
 }
 
-TEST(Fa2Tiled, SecondHalvesOfDotProductsCount) { EXPECT_TRUE(second_halves_count(tiled)); }
+TEST(Fa2Tiled, LargeSumsStayExact) {
+    for (const int64_t head_dim : wide_head_dims()) EXPECT_TRUE(large_sum_stays_exact(tiled, head_dim, test_device()));
+}
 
-TEST(Fa2Tiled, OutliersSpareTheirNeighbours) { EXPECT_TRUE(outliers_spare_their_neighbours(tiled)); }
+TEST(Fa2Tiled, OutliersSpareTheirNeighbours) {
+    for (const int64_t head_dim : wide_head_dims())
+        EXPECT_TRUE(outliers_spare_their_neighbours(tiled, head_dim, test_device()));
+}
 
 // Found by ./ladder fuzz --device cuda, seed 20261135, problem 1521, and seed 20261148, problem 2992, when each dot
 // product was one sum: on a GPU, where plain torch is so exact that the bound is low.
-TEST(Fa2Tiled, DotProductsStartOverHalfWay) {
+TEST(Fa2Tiled, LongSumsKeepToTheBound) {
     const AttentionCase of_128{.batch = 2,
                                .query_length = 8,
                                .key_length = 95,

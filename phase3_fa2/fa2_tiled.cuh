@@ -22,7 +22,9 @@ namespace ladder::SIMT_MACHINE {
 ///     the softmax, K_{j+1} during P_ij V_j. So each is complete just before it is needed, and one buffer each suffices;
 ///   - lanes are numbered so that reads of Q_i, K_j, P_ij and V_j are shared in pairs (common/attention/wide_tile.cuh);
 ///   - a weight takes one multiply-add and one 2^x: log2(e) is multiplied into the scale once, m_i is an exponent of 2.
-///     The largest score is found before scaling; l_i is summed over the row's lanes at the end only.
+///     The largest score is found before scaling; l_i is summed over the row's lanes at the end only;
+///   - a score is one sum of D products, not several of 16 columns. It begins at minus half of the row's maximum, so that
+///     it loses no more than two sums would (multiply_shifted).
 ///
 ///   grid    x = ceil(Sq / 128) query tiles, y = Hq heads, z = B sequences
 ///   block   128 threads for D <= 64: a warp owns 32 rows, eight lanes to a row; else 256: 16 rows, sixteen lanes to a row
@@ -59,10 +61,11 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
 
     const Owner owner;
     float m_i[Owner::rows], l_i[Owner::rows], O_i[Owner::rows][D / lanes];  // l_i: of this lane's columns
+    float shift[Owner::rows];                                               // of the scores: multiply_shifted
 #pragma unroll
     for (int i = 0; i < Owner::rows; ++i) {
         m_i[i] = -INFINITY;
-        l_i[i] = 0.0f;
+        l_i[i] = shift[i] = 0.0f;
 #pragma unroll
         for (int c = 0; c < D / lanes; ++c) O_i[i][c] = 0.0f;
     }
@@ -88,29 +91,25 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
                 for (int j = 0; j < columns; ++j)
                     if (first_key + owner.lane + lanes * j >= key_length) S[i][j] = -INFINITY;
         };
-        float S_ij[Owner::rows][columns];  // and then P_ij
-        multiply_wide(S_ij, owner, Q_i, K_j, scale_log2, hide_missing);
+        float S_ij[Owner::rows][columns], m_new[Owner::rows];  // S_ij: less `shift`, and then P_ij
+        multiply_shifted(S_ij, m_new, shift, m_i, owner, Q_i, K_j, scale_log2, hide_missing);
 
 #pragma unroll
         for (int i = 0; i < Owner::rows; ++i) {
-            float m_tile = -INFINITY;
-#pragma unroll
-            for (int j = 0; j < columns; ++j) m_tile = fmaxf(m_tile, S_ij[i][j]);
-            const float m_new = fmaxf(m_i[i], Owner::row_max(m_tile) * scale_log2);
-            const float m_safe = safe_maximum(m_new);
-            const float rescale = rescale_factor(m_i[i], m_new);
+            const float subtracted = rest_of_maximum(m_new[i], shift[i], scale_log2);
+            const float rescale = rescale_factor(m_i[i], m_new[i]);
 
             float l_tile = 0.0f;
 #pragma unroll
             for (int j = 0; j < columns; ++j) {
-                const float p = simt::fast_exp2(fmaf(S_ij[i][j], scale_log2, -m_safe));
+                const float p = simt::fast_exp2(fmaf(S_ij[i][j], scale_log2, -subtracted));
                 l_tile += p;
                 watch_score(first_query + owner.row(i), first_key + owner.lane + lanes * j,
-                            S_ij[i][j] * scale.magnitude);
+                            (S_ij[i][j] + shift[i]) * scale.magnitude);
                 S_ij[i][j] = p;
                 if (j < columns / Tiles::parts) P_ij(owner.row(i), owner.lane + lanes * j) = p;
             }
-            m_i[i] = m_new;
+            m_i[i] = m_new[i];
             l_i[i] = rescale * l_i[i] + l_tile;
             watch_state(first_query + owner.row(i), m_i[i], l_i[i], owner.lane);
             watch_rescale(first_query + owner.row(i), rescale, owner.lane);

@@ -352,9 +352,14 @@ TEST(CausalTiled, MovesWhatTheFormulaSays) {
 
 TEST(CausalTiled, WhatARowMayNotSeeNeverReachesIt) { what_a_row_may_not_see_never_reaches_it(tiled, wide_head_dims()); }
 
-TEST(CausalTiled, SecondHalvesOfDotProductsCount) { EXPECT_TRUE(second_halves_count(tiled)); }
+TEST(CausalTiled, LargeSumsStayExact) {
+    for (const int64_t head_dim : wide_head_dims()) EXPECT_TRUE(large_sum_stays_exact(tiled, head_dim, test_device()));
+}
 
-TEST(CausalTiled, OutliersSpareTheirNeighbours) { EXPECT_TRUE(outliers_spare_their_neighbours(tiled)); }
+TEST(CausalTiled, OutliersSpareTheirNeighbours) {
+    for (const int64_t head_dim : wide_head_dims())
+        EXPECT_TRUE(outliers_spare_their_neighbours(tiled, head_dim, test_device()));
+}
 
 // Found by ./ladder fuzz --device cuda --seed 20261147 --problem 3604, when sums started over at the largest of a row,
 // seen or not.
@@ -365,9 +370,8 @@ TEST(CausalTiled, HiddenOutliersDoNotCount) {
         EXPECT_TRUE(matches_reference(tiled, problem, test_device()));
 }
 
-// Found by ./ladder fuzz --device cpu --seed 20261150 --problem 67001, when there was a limit below 0, too, to what
-// scores give up half way.
-TEST(CausalTiled, ScoresFarBelowZeroStartOver) {
+// Found by ./ladder fuzz --device cpu --seed 20261150 --problem 67001, when sums started over at no less than a limit.
+TEST(CausalTiled, ScoresFarBelowZeroKeepToTheBound) {
     const AttentionCase found{
         .query_length = 6, .key_length = 2, .head_dim = 45, .family = Family::scores_near_minus_1000, .seed = 4787};
     for (const AttentionCase& problem : wide_cases({found}))

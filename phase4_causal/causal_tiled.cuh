@@ -59,10 +59,11 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
 
     const Owner owner;
     float m_i[Owner::rows], l_i[Owner::rows], O_i[Owner::rows][D / lanes];  // l_i: of this lane's columns
+    float shift[Owner::rows];                                               // of the scores: multiply_shifted
 #pragma unroll
     for (int i = 0; i < Owner::rows; ++i) {
         m_i[i] = -INFINITY;
-        l_i[i] = 0.0f;
+        l_i[i] = shift[i] = 0.0f;
 #pragma unroll
         for (int c = 0; c < D / lanes; ++c) O_i[i][c] = 0.0f;
     }
@@ -95,29 +96,25 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
                     if (owner.lane + lanes * j >= visible) S[i][j] = -INFINITY;
             }
         };
-        float S_ij[Owner::rows][columns];  // and then P_ij
-        multiply_wide(S_ij, owner, Q_i, K_j, scale_log2, hide_unseen);
+        float S_ij[Owner::rows][columns], m_new[Owner::rows];  // S_ij: less `shift`, and then P_ij
+        multiply_shifted(S_ij, m_new, shift, m_i, owner, Q_i, K_j, scale_log2, hide_unseen);
 
 #pragma unroll
         for (int i = 0; i < Owner::rows; ++i) {
-            float m_tile = -INFINITY;
-#pragma unroll
-            for (int j = 0; j < columns; ++j) m_tile = fmaxf(m_tile, S_ij[i][j]);
-            const float m_new = fmaxf(m_i[i], Owner::row_max(m_tile) * scale_log2);
-            const float m_safe = safe_maximum(m_new);
-            const float rescale = rescale_factor(m_i[i], m_new);
+            const float subtracted = rest_of_maximum(m_new[i], shift[i], scale_log2);
+            const float rescale = rescale_factor(m_i[i], m_new[i]);
 
             float l_tile = 0.0f;
 #pragma unroll
             for (int j = 0; j < columns; ++j) {
-                const float p = simt::fast_exp2(fmaf(S_ij[i][j], scale_log2, -m_safe));
+                const float p = simt::fast_exp2(fmaf(S_ij[i][j], scale_log2, -subtracted));
                 l_tile += p;
                 watch_score(first_query + owner.row(i), first_key + owner.lane + lanes * j,
-                            S_ij[i][j] * scale.magnitude);
+                            (S_ij[i][j] + shift[i]) * scale.magnitude);
                 S_ij[i][j] = p;
                 if (j < columns / Tiles::parts) P_ij(owner.row(i), owner.lane + lanes * j) = p;
             }
-            m_i[i] = m_new;
+            m_i[i] = m_new[i];
             l_i[i] = rescale * l_i[i] + l_tile;
             watch_state(first_query + owner.row(i), m_i[i], l_i[i], owner.lane);
             watch_rescale(first_query + owner.row(i), rescale, owner.lane);
@@ -144,7 +141,7 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
             // others.
             const int first = part * Tiles::part, seen = visible[0] - first;
             const int seen_by_all = seen < 0 ? 0 : seen < Tiles::part ? seen / 4 * 4 : Tiles::part;
-            accumulate<Tiles::narrow ? 2 : 1>(O_i, owner, P_ij, V_j, seen_by_all, first);
+            accumulate<Tiles::narrow ? 4 : 1>(O_i, owner, P_ij, V_j, seen_by_all, first);
             accumulate_visible(O_i, owner, visible, P_ij, V_j, seen_by_all, first);
         }
     };

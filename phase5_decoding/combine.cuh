@@ -21,11 +21,10 @@ namespace ladder::SIMT_MACHINE {
 /// a weighted mean: the parts with large sums count most. Nothing here knows of keys, heads or masks.
 ///
 ///   grid    x = N
-///   block   one group of D threads for up to 8 parts, else 512 threads in 512 / D groups: thread k of a group owns
-///           column k. The groups share out the parts; a thread has 4 of them under way at a time, or 8 where there are
-///           more than 16. Then the groups' results are merged, by the same rule
-///   shared  nothing for one group, else
-///           O_g   [G, D]     2048     one line per group
+///   block   G groups of D threads, thread k of a group owns column k: G = 2 for up to 8 parts, else 8 (4 for D = 256).
+///           The groups share out the parts; a thread has 2 of them under way at a time, or 4 where there are more than
+///           16. Then the groups' results are merged, by the same rule
+///   shared  O_g   [G, D]     4 G D    one line per group
 ///           m, s  [1, G]     8 G      the largest LSE_p that it met, and the sum of exp(LSE_p - m)
 ///   global  reads O_p once, and LSE_p by every thread of a group; writes O and LSE once
 ///
@@ -33,8 +32,7 @@ namespace ladder::SIMT_MACHINE {
 /// their places and wait. README.md has what that saves.
 // clang-format on
 
-inline constexpr int kCombineThreads = 512;  ///< of a block with several groups
-inline constexpr int kFewParts = 8;          ///< which one group merges
+inline constexpr int kFewParts = 8;  ///< which two groups merge
 
 /// What the kernel is given: P parts of each of N rows.
 template <class T>
@@ -64,7 +62,7 @@ struct Share {
 
 template <class T, int D, int Groups, int AtOnce>
 __global__ void __launch_bounds__(D* Groups) decode_combine_kernel(CombineTensors<T> t) {
-    const int group = Groups > 1 ? threadIdx.x / D : 0, c = threadIdx.x % D;
+    const int group = threadIdx.x / D, c = threadIdx.x % D;
     const std::int64_t n = blockIdx.x;
     const auto O_p = t.O_p.slice(n);
     const auto LSE_p = t.LSE_p.slice(n);
@@ -104,33 +102,32 @@ __global__ void __launch_bounds__(D* Groups) decode_combine_kernel(CombineTensor
         // END SOLUTION merge
     }
 
-    if constexpr (Groups > 1) {
-        simt::SharedArena arena;
-        const auto O_g = arena.tile<float, Groups, D>("O_g");
-        const auto m_g = arena.tile<float, 1, Groups>("m");
-        const auto s_g = arena.tile<float, 1, Groups>("s");
-        O_g(group, c) = O_n;
-        if (c == 0) {
-            m_g(0, group) = m;
-            s_g(0, group) = s;
-        }
-        __syncthreads();  // every group's line is there before the first group merges them
-        if (group > 0) return;
-
-        // BEGIN SOLUTION merge: what the groups have, under the maximum of all
-        m = -INFINITY;
-#pragma unroll
-        for (int g = 0; g < Groups; ++g) m = fmaxf(m, m_g(0, g));
-        s = O_n = 0.0f;  // added up in the order of the groups, so that the last bit is always the same
-#pragma unroll
-        for (int g = 0; g < Groups; ++g) {
-            const Share share(m_g(0, g), m);
-            s += share.of(s_g(0, g));
-            O_n += share.of(O_g(g, c));
-        }
-        //= s = s_g(0, 0);
-        // END SOLUTION merge
+    simt::SharedArena arena;
+    const auto O_g = arena.tile<float, Groups, D>("O_g");
+    const auto m_g = arena.tile<float, 1, Groups>("m");
+    const auto s_g = arena.tile<float, 1, Groups>("s");
+    O_g(group, c) = O_n;
+    if (c == 0) {
+        m_g(0, group) = m;
+        s_g(0, group) = s;
     }
+    __syncthreads();  // every group's line is there before the first group merges them
+    if (group > 0) return;
+
+    // BEGIN SOLUTION merge: what the groups have, under the maximum of all
+    m = -INFINITY;
+#pragma unroll
+    for (int g = 0; g < Groups; ++g) m = fmaxf(m, m_g(0, g));
+    s = O_n = 0.0f;  // added up in the order of the groups, so that the last bit is always the same
+#pragma unroll
+    for (int g = 0; g < Groups; ++g) {
+        const Share share(m_g(0, g), m);
+        s += share.of(s_g(0, g));
+        O_n += share.of(O_g(g, c));
+    }
+    //= s = s_g(0, 0);
+    // END SOLUTION merge
+
     // s is at least 1, the weight of the largest part, and at most P: the fast functions are exact enough for it.
     if (column_exists) t.O(n, c) = T(__fdividef(O_n, s));
     if (c == 0) t.LSE(n) = m + __logf(s);
@@ -143,21 +140,20 @@ inline simt::TensorArgument by_row(simt::TensorArgument parts) {
     return parts;
 }
 
-/// How a block takes the parts of a row: in groups, and each of them so many at a time. More at a time wait for memory
-/// less often; more than there are only make the kernel longer, and its instructions come from memory too.
+/// How a block takes the parts of a row: in groups, and each of them so many at a time. What is written out for more
+/// parts than there are only makes the kernel longer, and its instructions come from memory too.
 /// Calls `use(integral_constant groups, integral_constant at_once)`.
 template <int D, class Use>
 void with_groups(std::int64_t parts, Use&& use) {
-    constexpr std::integral_constant<int, 1> one;
-    constexpr std::integral_constant<int, kCombineThreads / D> all;
+    constexpr std::integral_constant<int, 2> two;
     constexpr std::integral_constant<int, 4> four;
-    constexpr std::integral_constant<int, 8> eight;
+    constexpr std::integral_constant<int, D <= 128 ? 8 : 4> all;  // a block has 1024 threads at most
     if (parts <= kFewParts)
-        use(one, four);
+        use(two, two);
     else if (parts <= 2 * kFewParts)
-        use(all, four);
+        use(all, two);
     else
-        use(all, eight);
+        use(all, four);
 }
 
 /// Every partial O once, every partial LSE by each thread of a group (a warp's threads in one access); O and LSE once.
@@ -175,8 +171,7 @@ void launch_decode_combine(const CombineArguments& a) {
         cudaLaunchConfig_t config{};
         config.gridDim = dim3(unsigned(a.rows()));
         config.blockDim = dim3(D * Groups);
-        if (Groups > 1)
-            config.dynamicSmemBytes = simt::shared_bytes<float>(Groups, D) + 2 * simt::shared_bytes<float>(1, Groups);
+        config.dynamicSmemBytes = simt::shared_bytes<float>(Groups, D) + 2 * simt::shared_bytes<float>(1, Groups);
         config.stream = static_cast<cudaStream_t>(a.stream);
         cudaLaunchAttribute early{};
         early.id = cudaLaunchAttributeProgrammaticStreamSerialization;

@@ -158,6 +158,8 @@ DecodeArguments decode_arguments(Kernel kernel, const torch::Tensor& q, const to
         work.speed_alone = kPipelinedSpeedAlone;
     }
     arguments.splits = options.splits ? checked_splits(*options.splits, row_tiles) : choose_splits(work, device);
+    if (arguments.warps && work.resident_blocks == 1 && come_in_pairs(work.blocks * arguments.splits, device))
+        arguments.warps = kFewPipelinedWarps;
     return arguments;
 }
 

@@ -18,7 +18,7 @@ namespace ladder::SIMT_MACHINE {
 /// Changed since decode.cuh, for 16-bit elements:
 ///
 ///   - K and V are fetched by asynchronous copies into a ring in shared memory, two to sixteen tiles ahead of their use.
-///     Each warp has a ring of its own, so the loop needs no block-wide barrier; a block has 64 KiB or more under way;
+///     Each warp has a ring of its own, with 8 KiB or more under way, so the loop needs no block-wide barrier;
 ///   - scores and P V are products on the tensor cores. Their tiles have 16 rows, so up to 16 rows of Q cost the same;
 ///   - tiles are swizzled, not padded: a piece of 16 bytes of row r lies in column c xor r. Padding would keep the banks
 ///     apart as well, but rows that do not start at multiples of 128 bytes slow the copies down (README.md has figures);
@@ -29,29 +29,34 @@ namespace ladder::SIMT_MACHINE {
 ///
 ///   rows    (Hq / Hkv) Sq a KV head, row = query * group + head in group; 16 of them a block
 ///   grid    x = splits * ceil(rows / 16), y = Hkv, z = B
-///   block   W = 8 warps, or 4 (D > 64); warp w takes keys [16 w, 16 w + 16) of each of its runs of 16 W
+///   block   W = 8 warps, or 4 (D > 64), of which two blocks share a multiprocessor; warp w takes keys
+///           [16 w, 16 w + 16) of each of its runs of 16 W
 ///
-///   shared  ring  [W S 16, D]        32 W S D      S = 2 (1024 / (W D)) + 1 tiles a warp, of K and V in turn, at least 3
+///   shared  ring  [W S 16, D]        32 W S D      S = 2 (128 / D) + 1 tiles a warp, of K and V in turn, at least 3
 ///           Q_i   [16, D]            32 D          read by all warps, for each 16 keys anew
 ///           O_w   [4 W, D]           16 W (D + 8)  four rows of every warp at a time (two for D = 256), for the merge
 ///           m, l  [W, 16]            128 W         one line per warp, likewise
-///           120832 bytes for D = 128 and 8 warps, 95232 for 4
+///           120832 bytes for D = 128 and 8 warps; for 4 warps 80000, of which 62464 are used
 ///
 ///   global  reads Q once per split, K and V once per row tile, only keys that are seen (and the lengths);
 ///           writes O and LSE, or one partial O and LSE per split
 // clang-format on
 
-/// What a block has asked memory for and not yet had, unless one step is more: README.md, "How far ahead?".
-inline constexpr int kBytesUnderWay = 64 * 1024;
+/// What a warp has asked memory for and not yet had, unless one step is more: README.md, "How far ahead?".
+inline constexpr int kBytesUnderWay = 8 * 1024;
+
+/// What a block of 4 warps asks of shared memory at least. So a multiprocessor with 164 to 228 KiB holds two and not
+/// three, which would come in fewer but less even waves.
+inline constexpr std::size_t kLeastShared = 80'000;
 
 /// Who does what, for 16-bit elements T, (padded) head dimension D and W warps.
 template <class T, int D, int W>
 struct PipelineShape {
-    static constexpr int threads = 32 * W;                    ///< of a block
-    static constexpr int rows = kPipelinedRows;               ///< of Q_i
-    static constexpr int keys = 16;                           ///< of a tile: what a warp takes in one step
-    static constexpr int keys_of_block = W * keys;            ///< of all its warps in one step
-    static constexpr int step_bytes = keys_of_block * D * 4;  ///< of K and V
+    static constexpr int threads = 32 * W;           ///< of a block
+    static constexpr int rows = kPipelinedRows;      ///< of Q_i
+    static constexpr int keys = 16;                  ///< of a tile: what a warp takes in one step
+    static constexpr int keys_of_block = W * keys;   ///< of all its warps in one step
+    static constexpr int step_bytes = keys * D * 4;  ///< of a warp's K and V
     static constexpr int ahead =
         step_bytes < kBytesUnderWay ? kBytesUnderWay / step_bytes : 1;  ///< steps, of the copies
     static constexpr int slots = 2 * ahead + 1;              ///< tiles of a ring: those under way, and the one in use
@@ -63,10 +68,12 @@ struct PipelineShape {
     static constexpr int merge_width = (merged_rows * D + threads - 1) / threads;  ///< of their elements, a thread's
     static_assert(rows % merged_rows == 0);
 
-    /// Of a block.
-    static constexpr std::size_t shared_bytes =
+    /// Of a block: what it uses, and what it asks for.
+    static constexpr std::size_t used_bytes =
         simt::shared_bytes<T>(W * slots * keys, D) + simt::shared_bytes<T>(rows, D) +
         simt::shared_bytes<float>(W * merged_rows, merge_pitch) + 2 * simt::shared_bytes<float>(W, rows);
+    static constexpr std::size_t shared_bytes =
+        W == kFewPipelinedWarps && used_bytes < kLeastShared ? kLeastShared : used_bytes;
 };
 
 /// Where column `column` of row `row` lies in a swizzled tile. Eight rows that are read at one column, as ldmatrix
@@ -307,8 +314,8 @@ __global__ void __launch_bounds__(32 * W) decode_pipelined_kernel(DecodeTensors<
     }
 }
 
-/// Calls `use(std::integral_constant<int, W>())` with the number of warps of a block, which the host has chosen: 8, or
-/// 4 where 8 would need more shared memory than some devices have.
+/// Calls `use(std::integral_constant<int, W>())` with the number of warps of a block, which the host has chosen; for D
+/// <= 64 it is always 8, of which two blocks share a multiprocessor, too.
 template <int D, class Use>
 void with_pipelined_warps(int warps, Use&& use) {
     if constexpr (D > 64)

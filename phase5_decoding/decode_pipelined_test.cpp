@@ -42,7 +42,7 @@ std::vector<AttentionEntry> pipelined_entries(std::optional<int64_t> splits,
 bool pipelined_runs(int64_t head_dim) {
     if (!test_device().is_cuda()) return true;
     const simt::Device device = device_limits(test_device());
-    constexpr int for_256 = 115456, for_128 = 95232;  // bytes of a block of 4 warps; 8 need less than that for D <= 64
+    constexpr int for_256 = 115456, for_128 = 80000;  // bytes of a block of 4 warps; 8 need less than that for D <= 64
     return device.has_compute_capability(8, 0) &&
            device.shared_bytes_per_block_optin >= (head_dim > 128 ? for_256 : for_128);
 }
@@ -245,6 +245,11 @@ TEST(Decode, TakesThePipelinedKernelWhereItCan) {
     EXPECT_EQ(kernel_on("h100", q, k), "decode_pipelined_kernel 256");
     EXPECT_EQ(kernel_on("h100", q, k, bottom_right), "decode_pipelined_kernel 256");
     EXPECT_EQ(kernel_on("rtx4090", q, k), "decode_pipelined_kernel 128");
+    const auto for_sequences = [&](int64_t n) {  // of two KV heads each
+        return kernel_on("h200", q.expand({n, -1, -1, -1}), k.slice(2, 0, 1).expand({n, -1, -1, -1}));
+    };
+    EXPECT_EQ(for_sequences(66), "decode_pipelined_kernel 256") << "one block for each multiprocessor";
+    EXPECT_EQ(for_sequences(132), "decode_pipelined_kernel 128") << "two for each";
     EXPECT_EQ(kernel_on("v100", q, k), "decode_split_kernel 128");
     EXPECT_EQ(kernel_on("h100", q.to(torch::kFloat32), k.to(torch::kFloat32)), "decode_split_kernel 128");
     EXPECT_EQ(kernel_on("h100", q.slice(3, 0, 60), k.slice(3, 0, 60)), "decode_split_kernel 128");

@@ -27,6 +27,14 @@ double estimated_time(const DecodeWork& work, const simt::Device& device, int sp
     return double(full_waves) * (tiles + work.block_overhead) + last_wave + combine;
 }
 
+bool come_in_pairs(std::int64_t blocks, const simt::Device& device) {
+    constexpr double nearly_full = 0.9;
+    const std::int64_t multiprocessors = std::max(1, device.multiprocessors), pairs = 2 * multiprocessors;
+    const std::int64_t waves_of_pairs = (blocks + pairs - 1) / pairs;
+    const std::int64_t waves = (blocks + multiprocessors - 1) / multiprocessors;
+    return waves == 2 * waves_of_pairs && double(blocks) >= nearly_full * double(waves * multiprocessors);
+}
+
 int choose_splits(const DecodeWork& work, const simt::Device& device) {
     int best = 1;
     for (int splits = 2; splits <= std::min<std::int64_t>(work.key_tiles, kMaxSplits); ++splits)

@@ -90,6 +90,14 @@ TEST(SplitPlan, OneWaveThatIsNearlyFullIsEnoughForThePipelinedKernel) {
     EXPECT_EQ(choose_splits(work, device), 33) << "as long as every wave takes the same time";
 }
 
+TEST(SplitPlan, BlocksComeInPairsWhereTheyFillTheirWaves) {
+    const simt::Device device = device_from(simt::device_profile("h200"));  // 132 multiprocessors
+    for (const std::int64_t blocks : {238, 256, 264, 476, 512, 528})
+        EXPECT_TRUE(come_in_pairs(blocks, device)) << blocks;
+    for (const std::int64_t blocks : {1, 128, 132, 140, 237, 265, 300, 396, 475, 529})
+        EXPECT_FALSE(come_in_pairs(blocks, device)) << blocks;
+}
+
 TEST(SplitPlan, RowsFitTheirTile) {
     for (const int head_dim : {1, 64, 128, 129, 256})
         for (int rows = 1; rows <= 40; ++rows) {

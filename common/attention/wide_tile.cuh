@@ -2,6 +2,7 @@
 
 #include <type_traits>
 
+#include "common/attention/online_softmax.cuh"
 #include "common/attention/row_tile.cuh"
 #include "common/simt/simt.h"
 
@@ -92,61 +93,64 @@ struct PairedRowOwner {
     }
 };
 
-/// The most that a score gives up in start_over, in powers of 2 of its weight; and, whatever that is worth, a number.
-inline constexpr float kMostGivenUp = 32.0f, kFinite = 1e30f;
+/// How far a row's maximum may be from what its sums were shifted for, before they are computed again: as an exponent
+/// of 2, like m_i.
+inline constexpr float kNearEnough = 8.0f;
 
-/// S(i, :) -= given_up[i], the largest of S(i, :), or `limit` if that is less. (There is no limit below 0: the largest
-/// of negative numbers is the nearest to 0, and none of them grows by its loss.)
-template <int Rows, int Columns>
-__device__ __forceinline__ void start_over(float (&S)[Rows][Columns], float (&given_up)[Rows], float limit) {
-#pragma unroll
-    for (int i = 0; i < Rows; ++i) {
-        float largest = -INFINITY;
-#pragma unroll
-        for (int j = 0; j < Columns; ++j) largest = fmaxf(largest, S[i][j]);
-        given_up[i] = fminf(fmaxf(largest, -kFinite), limit);
-#pragma unroll
-        for (int j = 0; j < Columns; ++j) S[i][j] -= given_up[i];
-    }
+/// Half of a row's maximum so far, as a score: m_i is an exponent of 2, `scale_log2` times that. 0 where there is no
+/// finite one.
+__device__ __forceinline__ float shift_for(float m_i, float scale_log2) {
+    return fabsf(m_i) < INFINITY ? 0.5f * m_i / scale_log2 : 0.0f;
 }
 
-/// A thread's part of S_ij = Q_i K_j^T. A score that is larger by 1 has a weight `scale_log2` powers of 2 larger;
-/// `hide(S)` makes -inf of those that do not count.
+/// A thread's part of S_ij = Q_i K_j^T - shift, and m_new, the maximum of m_i and of scale_log2 Q_i K_j^T: for all 32
+/// lanes of a warp together. `hide(S)` makes -inf of the scores that do not count.
 ///
-/// Whoever adds a product to a sum rounds to a digit of that sum, and the larger it has grown, the more is lost: two
-/// sums of half the columns each lose less than one. But with 64 scores a thread there are no registers for both (and
-/// at D = 64 not for 32 either). There the sums of a row give up, half way, what the largest of the thread's has
-/// reached, and get it back at the end: softmax counts on the largest scores, and those go on near 0. Hidden scores
-/// have no say in it, or they would have those that count rounded to their own digits. Outliers whose other half
-/// cancels the first have one up to a limit: that much they cost their neighbours. (What else was tried: README.md of
-/// phase 3.)
+/// Whoever adds a product to a sum rounds to a digit of that sum: the larger it has grown, the more is lost. Two sums
+/// of half the columns each would lose less than one, but with 64 scores a thread there are no registers for both.
+/// Softmax counts on the largest scores, those near the row's maximum. So a sum begins at minus half of the maximum and
+/// ends near plus half of it; to begin there rather than at 0 costs nothing. Where the maximum turns out to be
+/// elsewhere, as it may in a row's first tile, `shift` moves and the tile is computed again. (What else was tried:
+/// README.md of phase 3.)
 template <class Owner, int B_r, int B_c, int D, int Pitch, class Hide>
-__device__ __forceinline__ void multiply_wide(float (&S)[Owner::rows][B_c / Owner::lanes_per_row], const Owner& owner,
-                                              const simt::SharedTile<float, B_r, D, Pitch>& Q,
-                                              const simt::SharedTile<float, B_c, D, Pitch>& K, float scale_log2,
-                                              const Hide& hide) {
+__device__ __forceinline__ void multiply_shifted(float (&S)[Owner::rows][B_c / Owner::lanes_per_row],
+                                                 float (&m_new)[Owner::rows], float (&shift)[Owner::rows],
+                                                 const float (&m_i)[Owner::rows], const Owner& owner,
+                                                 const simt::SharedTile<float, B_r, D, Pitch>& Q,
+                                                 const simt::SharedTile<float, B_c, D, Pitch>& K, float scale_log2,
+                                                 const Hide& hide) {
     constexpr int columns = B_c / Owner::lanes_per_row;
-    if constexpr (D < 64) {
-        multiply_transposed<D, 2>(S, owner, Q, K);
-    } else if constexpr (D > 64 && Owner::rows * columns < 64) {
-        multiply_transposed<D / 2, 2>(S, owner, Q, K);
-    } else {
-        const float limit = fminf(kMostGivenUp / scale_log2, kFinite);
-        float given_up[Owner::rows];
+    bool again = false;
+#pragma unroll 1
+    do {
 #pragma unroll
         for (int i = 0; i < Owner::rows; ++i)
 #pragma unroll
-            for (int j = 0; j < columns; ++j) S[i][j] = 0.0f;
-        add_products<D / 2, 2>(S, owner, Q, K, 0);
+            for (int j = 0; j < columns; ++j) S[i][j] = -shift[i];
+        add_products<D, 1>(S, owner, Q, K, 0);
         hide(S);
-        start_over(S, given_up, limit);
-        add_products<D / 2, 2>(S, owner, Q, K, D / 2);
+
+        bool far = false;
 #pragma unroll
-        for (int i = 0; i < Owner::rows; ++i)
+        for (int i = 0; i < Owner::rows; ++i) {
+            float m_tile = -INFINITY;
 #pragma unroll
-            for (int j = 0; j < columns; ++j) S[i][j] += given_up[i];
-    }
-    hide(S);  // again: infinite keys would show through
+            for (int j = 0; j < columns; ++j) m_tile = fmaxf(m_tile, S[i][j]);
+            m_new[i] = fmaxf(m_i[i], (Owner::row_max(m_tile) + shift[i]) * scale_log2);
+            far = far || fabsf(fmaf(-2.0f * scale_log2, shift[i], m_new[i])) > kNearEnough;
+        }
+        again = !again && __any_sync(0xffffffffu, far);
+        if (again) {
+#pragma unroll
+            for (int i = 0; i < Owner::rows; ++i) shift[i] = shift_for(m_new[i], scale_log2);
+        }
+    } while (again);
+}
+
+/// What is subtracted from scale_log2 S(i, :), which has been shifted, to make it the exponent of a weight: m_i, less
+/// what the shift has taken off already.
+__device__ __forceinline__ float rest_of_maximum(float m_i, float shift, float scale_log2) {
+    return fmaf(-shift, scale_log2, safe_maximum(m_i));
 }
 
 /// P(row i, :) = part `part` of the tile's probabilities, of which this thread holds P_of_thread.

@@ -98,10 +98,10 @@ std::vector<Trial> trials(torch::ScalarType dtype) {
     trials.push_back(
         attention_trial(reference::on_wide_device(decode(3)),
                         {.name = "early_merge", .key_length = 3 * 128, .head_dim = 8, .dtype = dtype, .seed = 12}));
-    // One group and several, a whole round of parts and a part of one, more than all groups take at once.
+    // Few groups and many, a whole round of parts and a part of one, more than all groups take at once.
     if (dtype == torch::kFloat32)
         for (const int64_t parts : {2, 7, 16, 17, 150}) trials.push_back(merge_trial(parts));
-    // More splits than one group of the combine kernel merges.
+    // More splits than a round of the combine kernel merges.
     trials.push_back(attention_trial(
         decode(36), {.name = "many_splits", .key_length = 36 * 128, .head_dim = 8, .dtype = dtype, .seed = 12}));
     // The sums of one lane are short where 32 of them share the keys.

@@ -3,6 +3,7 @@
 #include <exception>
 #include <limits>
 
+#include "common/reference/wide_checks.h"
 #include "common/reference/wide_device.h"
 #include "common/simt/machine_error.h"
 #include "tests/mutants/mutants.h"
@@ -161,6 +162,7 @@ std::vector<Trial> wide_attention_trials(const reference::AttentionEntry& entry,
     };
     for (const reference::AttentionCase& problem : cases) trials.push_back(attention_trial(wide, problem));
     trials.push_back(infinities_trial("tiled_infinities", wide));
+    trials.push_back(trial("tiled_large_sum", [=] { return reference::large_sum_stays_exact(wide, 32, torch::kCPU); }));
     return trials;
 }
 
