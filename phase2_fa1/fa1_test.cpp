@@ -339,7 +339,12 @@ TEST(Fa1Tiled, IgnoresKeyOrder) {
 TEST(Fa1Tiled, IgnoresBatchNeighbours) { EXPECT_TRUE(ignores_batch_neighbours(tiled, tiled_traits())); }
 
 TEST(Fa1Tiled, LargeSumsStayExact) {
-    for (const int64_t head_dim : wide_head_dims()) EXPECT_TRUE(large_sum_stays_exact(tiled, head_dim, test_device()));
+    for (const int64_t head_dim : wide_head_dims()) EXPECT_TRUE(large_sums_stay_exact(tiled, head_dim, test_device()));
+}
+
+TEST(Fa1Tiled, SmallScoresAreComputedOnce) {
+    if (not_run_on_gpu("it counts on the CPU machine")) return;
+    for (const int64_t head_dim : wide_head_dims()) EXPECT_TRUE(small_scores_are_computed_once(tiled, head_dim));
 }
 
 TEST(Fa1Tiled, OutliersSpareTheirNeighbours) {

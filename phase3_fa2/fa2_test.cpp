@@ -69,7 +69,12 @@ TEST(Fa2Tiled, RowOfNegativeInfinitiesIsNaN) {
 }
 
 TEST(Fa2Tiled, LargeSumsStayExact) {
-    for (const int64_t head_dim : wide_head_dims()) EXPECT_TRUE(large_sum_stays_exact(tiled, head_dim, test_device()));
+    for (const int64_t head_dim : wide_head_dims()) EXPECT_TRUE(large_sums_stay_exact(tiled, head_dim, test_device()));
+}
+
+TEST(Fa2Tiled, SmallScoresAreComputedOnce) {
+    if (not_run_on_gpu("it counts on the CPU machine")) return;
+    for (const int64_t head_dim : wide_head_dims()) EXPECT_TRUE(small_scores_are_computed_once(tiled, head_dim));
 }
 
 TEST(Fa2Tiled, OutliersSpareTheirNeighbours) {

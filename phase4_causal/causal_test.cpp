@@ -191,7 +191,7 @@ void what_a_row_may_not_see_never_reaches_it(const AttentionEntry& entry, const 
                 const torch::Tensor q = random({1, 1, queries, head_dim}), k = random({1, 1, keys, head_dim}),
                                     v = random({1, 1, keys, head_dim});
                 const AttentionResult clean = entry(q, k, v, masked(mask));
-                for (const float poison : {kNaN, kInfinity, -kInfinity})
+                for (const float poison : {kNaN, kInfinity, -kInfinity, 1000.0f})
                     for (const int64_t key : {int64_t{0}, int64_t{1}, int64_t{33}, int64_t{64}, keys - 1})
                         for (const bool in_values : {false, true}) {
                             torch::Tensor k_bad = k.clone(), v_bad = v.clone();
@@ -353,7 +353,17 @@ TEST(CausalTiled, MovesWhatTheFormulaSays) {
 TEST(CausalTiled, WhatARowMayNotSeeNeverReachesIt) { what_a_row_may_not_see_never_reaches_it(tiled, wide_head_dims()); }
 
 TEST(CausalTiled, LargeSumsStayExact) {
-    for (const int64_t head_dim : wide_head_dims()) EXPECT_TRUE(large_sum_stays_exact(tiled, head_dim, test_device()));
+    for (const int64_t head_dim : wide_head_dims()) EXPECT_TRUE(large_sums_stay_exact(tiled, head_dim, test_device()));
+}
+
+TEST(CausalTiled, HiddenKeysChangeNothing) {
+    for (const int64_t head_dim : wide_head_dims())
+        EXPECT_TRUE(hidden_keys_change_nothing(tiled, head_dim, test_device()));
+}
+
+TEST(CausalTiled, SmallScoresAreComputedOnce) {
+    if (not_run_on_gpu("it counts on the CPU machine")) return;
+    for (const int64_t head_dim : wide_head_dims()) EXPECT_TRUE(small_scores_are_computed_once(tiled, head_dim));
 }
 
 TEST(CausalTiled, OutliersSpareTheirNeighbours) {

@@ -28,8 +28,8 @@ namespace ladder::SIMT_MACHINE {
 ///           m, s  [1, G]     8 G      the largest LSE_p that it met, and the sum of exp(LSE_p - m)
 ///   global  reads O_p once, and LSE_p by every thread of a group; writes O and LSE once
 ///
-/// It may start while the kernel that computes the parts still runs (programmatic dependent launch): its blocks take
-/// their places and wait. README.md has what that saves.
+/// It may start while the kernel that computes the parts still runs (programmatic dependent launch): blocks that find a
+/// place take it, and wait there. README.md has what that saves.
 // clang-format on
 
 inline constexpr int kFewParts = 8;  ///< which two groups merge

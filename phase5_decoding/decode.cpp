@@ -116,6 +116,16 @@ int pipelined_resident(const DecodeArguments& a, const simt::Device& device) {
     return std::max(1, device.shared_bytes_per_multiprocessor / int(cpu::decode_pipelined_shared_bytes(a) + reserved));
 }
 
+/// Sets `a.splits`, and the warps that suit so many blocks.
+void set_splits(int splits, std::int64_t blocks_per_split, const simt::Device& device, DecodeArguments& a) {
+    a.splits = splits;
+    DecodeArguments smaller = a;
+    smaller.warps = kFewPipelinedWarps;
+    if (a.warps && a.head_dim() > kMostWarpsUpTo && pipelined_resident(smaller, device) >= 2 &&
+        come_in_pairs(blocks_per_split * splits, device))
+        a.warps = kFewPipelinedWarps;
+}
+
 /// Sets `a.warps`: how the kernel that was asked for, or the one that suits the device, takes the problem.
 void choose_kernel(Kernel kernel, const torch::Tensor& q, const simt::Device& device, DecodeArguments& a) {
     if (kernel == Kernel::plain) return;
@@ -134,9 +144,9 @@ void choose_kernel(Kernel kernel, const torch::Tensor& q, const simt::Device& de
     a.warps = pipelined.warps;
 }
 
-/// Checks a call and describes it, all but the memory for results.
+/// Checks a call and describes it, all but the memory for results; cut into `least_splits` pieces or more.
 DecodeArguments decode_arguments(Kernel kernel, const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
-                                 const DecodeOptions& options) {
+                                 const DecodeOptions& options, int least_splits = 1) {
     check_attention(q, k, v, options.attention, kMasks);
     check_rows("q", q.size(0) * q.size(1) * q.size(2));
     DecodeArguments arguments;
@@ -157,9 +167,8 @@ DecodeArguments decode_arguments(Kernel kernel, const torch::Tensor& q, const to
         work.block_overhead = kPipelinedBlockOverhead;
         work.speed_alone = kPipelinedSpeedAlone;
     }
-    arguments.splits = options.splits ? checked_splits(*options.splits, row_tiles) : choose_splits(work, device);
-    if (arguments.warps && work.resident_blocks == 1 && come_in_pairs(work.blocks * arguments.splits, device))
-        arguments.warps = kFewPipelinedWarps;
+    const int splits = options.splits ? checked_splits(*options.splits, row_tiles) : choose_splits(work, device);
+    set_splits(std::max(least_splits, splits), work.blocks, device, arguments);
     return arguments;
 }
 
@@ -255,8 +264,7 @@ AttentionResult flash_decode_parts(const torch::Tensor& q, const torch::Tensor& 
                                    const DecodeOptions& options) {
     if (options.splits && *options.splits == 1)
         refuse("splits: it is 1; 2 or more are accepted here: one piece is the whole, which flash_decode gives");
-    DecodeArguments arguments = decode_arguments(Kernel::chosen, q, k, v, options);
-    arguments.splits = std::max(2, arguments.splits);
+    DecodeArguments arguments = decode_arguments(Kernel::chosen, q, k, v, options, 2);
     const AttentionResult parts = allocate_parts(q, arguments);
     launch_first(q, options, arguments);
     check_written("flash_decode_parts", parts);

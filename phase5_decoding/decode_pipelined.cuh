@@ -29,8 +29,8 @@ namespace ladder::SIMT_MACHINE {
 ///
 ///   rows    (Hq / Hkv) Sq a KV head, row = query * group + head in group; 16 of them a block
 ///   grid    x = splits * ceil(rows / 16), y = Hkv, z = B
-///   block   W = 8 warps, or 4 (D > 64), of which two blocks share a multiprocessor; warp w takes keys
-///           [16 w, 16 w + 16) of each of its runs of 16 W
+///   block   W = 8 warps, or 4 (D > 64): two small blocks on a multiprocessor in place of a large one, or what there is
+///           shared memory for; warp w takes keys [16 w, 16 w + 16) of each of its runs of 16 W
 ///
 ///   shared  ring  [W S 16, D]        32 W S D      S = 2 (128 / D) + 1 tiles a warp, of K and V in turn, at least 3
 ///           Q_i   [16, D]            32 D          read by all warps, for each 16 keys anew
@@ -315,10 +315,10 @@ __global__ void __launch_bounds__(32 * W) decode_pipelined_kernel(DecodeTensors<
 }
 
 /// Calls `use(std::integral_constant<int, W>())` with the number of warps of a block, which the host has chosen; for D
-/// <= 64 it is always 8, of which two blocks share a multiprocessor, too.
+/// up to 64 there is no choice.
 template <int D, class Use>
 void with_pipelined_warps(int warps, Use&& use) {
-    if constexpr (D > 64)
+    if constexpr (D > kMostWarpsUpTo)
         if (warps == kFewPipelinedWarps) return use(std::integral_constant<int, kFewPipelinedWarps>());
     use(std::integral_constant<int, kMostPipelinedWarps>());
 }

@@ -245,16 +245,42 @@ TEST(Decode, TakesThePipelinedKernelWhereItCan) {
     EXPECT_EQ(kernel_on("h100", q, k), "decode_pipelined_kernel 256");
     EXPECT_EQ(kernel_on("h100", q, k, bottom_right), "decode_pipelined_kernel 256");
     EXPECT_EQ(kernel_on("rtx4090", q, k), "decode_pipelined_kernel 128");
-    const auto for_sequences = [&](int64_t n) {  // of two KV heads each
-        return kernel_on("h200", q.expand({n, -1, -1, -1}), k.slice(2, 0, 1).expand({n, -1, -1, -1}));
-    };
-    EXPECT_EQ(for_sequences(66), "decode_pipelined_kernel 256") << "one block for each multiprocessor";
-    EXPECT_EQ(for_sequences(132), "decode_pipelined_kernel 128") << "two for each";
     EXPECT_EQ(kernel_on("v100", q, k), "decode_split_kernel 128");
     EXPECT_EQ(kernel_on("h100", q.to(torch::kFloat32), k.to(torch::kFloat32)), "decode_split_kernel 128");
     EXPECT_EQ(kernel_on("h100", q.slice(3, 0, 60), k.slice(3, 0, 60)), "decode_split_kernel 128");
     EXPECT_EQ(kernel_on("h100", torch::cat({q, q}, 2), k, bottom_right), "decode_split_kernel 128");
     EXPECT_EQ(kernel_on("rtx4090", torch::cat({q, q}, 3), torch::cat({k, k}, 3)), "decode_split_kernel 128");
+}
+
+// One block of 8 warps on each multiprocessor, or two of 4 where so many fit and come in full waves.
+TEST(Decode, BlocksOfFourWarpsComeTwoByTwo) {
+    if (not_run_on_gpu("it imitates other devices")) return;
+    const auto launch_on = [](const char* profile, int64_t blocks, int64_t head_dim, bool parts = false) {
+        const simt::DeviceProfile device = simt::device_profile(profile);
+        const simt::ScopedCpuDevice imitated(simt::device_from(device));
+        const torch::Tensor x = torch::randn({1, 1, 1, head_dim}).to(torch::kBFloat16).expand({blocks, 1, 1, head_dim});
+        const torch::Tensor lengths = torch::ones({blocks}, torch::kInt32);
+        const DecodeOptions options{.attention = {}, .kv_lengths = lengths, .splits = {}};
+        const simt::LaunchLog log;
+        if (parts)
+            flash_decode_parts(x, x, x, options);
+        else
+            flash_decode(x, x, x, options);
+        const simt::LaunchRecord record = log.records()[0];
+        if (!parts)
+            EXPECT_EQ(record.counters.global_bytes_read(), flash_decode_bytes(x, x, x, options).read) << profile;
+        return std::pair(record.block[0], simt::occupancy(device, {.threads = int(record.block[0]),
+                                                                   .shared_bytes = record.shared_bytes_per_block})
+                                              .resident_blocks);
+    };
+    const auto large = std::pair(256u, 1), small = std::pair(128u, 2);
+    EXPECT_EQ(launch_on("h200", 132, 128), large);
+    EXPECT_EQ(launch_on("h200", 264, 128), small);
+    EXPECT_EQ(launch_on("h200", 264, 256), small);
+    EXPECT_EQ(launch_on("h200", 132, 128, true), small) << "in two parts";
+    EXPECT_EQ(launch_on("a100", 216, 128), small);
+    EXPECT_EQ(launch_on("a100", 216, 64), large) << "for D = 64 there are no small blocks";
+    EXPECT_EQ(launch_on("rtx4090", 256, 128), std::pair(128u, 1)) << "8 warps do not fit, nor do two blocks";
 }
 
 // The plan counts the blocks that a multiprocessor holds at once, before there is a launch to ask.

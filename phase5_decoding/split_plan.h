@@ -42,6 +42,7 @@ inline constexpr double kPipelinedSpeedAlone = 1.7;  ///< likewise
 
 inline constexpr int kMostPipelinedWarps = 8;  ///< of a block of decode_pipelined.cuh
 inline constexpr int kFewPipelinedWarps = 4;  ///< where the device has no shared memory for so many, or come_in_pairs()
+inline constexpr int kMostWarpsUpTo = 64;     ///< D up to which blocks always have kMostPipelinedWarps
 
 /// What there is to share out.
 struct DecodeWork {
@@ -55,8 +56,8 @@ struct DecodeWork {
 /// How long decoding takes with so many splits, in units of the time that a block takes for one tile of keys.
 double estimated_time(const DecodeWork& work, const simt::Device& device, int splits);
 
-/// Whether two blocks on each multiprocessor, half as large, take no longer than one after the other: where they come
-/// in waves that are nearly full. Then one reads while the other begins or ends.
+/// Whether so many blocks had better have half as many warps, and two of them a multiprocessor: where that makes half
+/// as many waves, and nine tenths of their places are taken. Then one block reads while the other begins or ends.
 bool come_in_pairs(std::int64_t blocks, const simt::Device& device);
 
 /// Into how many pieces to split the keys of each sequence: the smallest count of least estimated time, and never more

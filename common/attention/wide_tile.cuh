@@ -97,10 +97,15 @@ struct PairedRowOwner {
 /// of 2, like m_i.
 inline constexpr float kNearEnough = 8.0f;
 
-/// Half of a row's maximum so far, as a score: m_i is an exponent of 2, `scale_log2` times that. 0 where there is no
-/// finite one.
+/// Half of a row's maximum so far, as a score: m_i is an exponent of 2, `scale_log2` times that. 0 where that is near
+/// enough, and where there is no finite maximum.
 __device__ __forceinline__ float shift_for(float m_i, float scale_log2) {
-    return fabsf(m_i) < INFINITY ? 0.5f * m_i / scale_log2 : 0.0f;
+    return fabsf(m_i) > kNearEnough && fabsf(m_i) < INFINITY ? 0.5f * m_i / scale_log2 : 0.0f;
+}
+
+/// Whether a row's maximum is elsewhere than its shift was for.
+__device__ __forceinline__ bool is_far(float m_i, float shift, float scale_log2) {
+    return fabsf(fmaf(-2.0f * scale_log2, shift, m_i)) > kNearEnough;
 }
 
 /// A thread's part of S_ij = Q_i K_j^T - shift, and m_new, the maximum of m_i and of scale_log2 Q_i K_j^T: for all 32
@@ -109,9 +114,9 @@ __device__ __forceinline__ float shift_for(float m_i, float scale_log2) {
 /// Whoever adds a product to a sum rounds to a digit of that sum: the larger it has grown, the more is lost. Two sums
 /// of half the columns each would lose less than one, but with 64 scores a thread there are no registers for both.
 /// Softmax counts on the largest scores, those near the row's maximum. So a sum begins at minus half of the maximum and
-/// ends near plus half of it; to begin there rather than at 0 costs nothing. Where the maximum turns out to be
-/// elsewhere, as it may in a row's first tile, `shift` moves and the tile is computed again. (What else was tried:
-/// README.md of phase 3.)
+/// ends near plus half of it, which takes no more instructions than to begin at 0. Where the maximum turns out to be
+/// elsewhere, as it may in a row's first tile, the row's shift moves and the warp computes the tile again; rows whose
+/// shift stays get the same sums as before. (What else was tried: README.md of phase 3.)
 template <class Owner, int B_r, int B_c, int D, int Pitch, class Hide>
 __device__ __forceinline__ void multiply_shifted(float (&S)[Owner::rows][B_c / Owner::lanes_per_row],
                                                  float (&m_new)[Owner::rows], float (&shift)[Owner::rows],
@@ -137,12 +142,13 @@ __device__ __forceinline__ void multiply_shifted(float (&S)[Owner::rows][B_c / O
 #pragma unroll
             for (int j = 0; j < columns; ++j) m_tile = fmaxf(m_tile, S[i][j]);
             m_new[i] = fmaxf(m_i[i], (Owner::row_max(m_tile) + shift[i]) * scale_log2);
-            far = far || fabsf(fmaf(-2.0f * scale_log2, shift[i], m_new[i])) > kNearEnough;
+            far = far || is_far(m_new[i], shift[i], scale_log2);
         }
         again = !again && __any_sync(0xffffffffu, far);
         if (again) {
 #pragma unroll
-            for (int i = 0; i < Owner::rows; ++i) shift[i] = shift_for(m_new[i], scale_log2);
+            for (int i = 0; i < Owner::rows; ++i)
+                if (is_far(m_new[i], shift[i], scale_log2)) shift[i] = shift_for(m_new[i], scale_log2);
         }
     } while (again);
 }

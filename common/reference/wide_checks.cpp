@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "common/reference/oracle.h"
+#include "common/simt/launch_log.h"
 
 namespace ladder::reference {
 namespace {
@@ -30,14 +31,61 @@ double error_of(const AttentionEntry& entry, const torch::Tensor& q, const torch
 
 }  // namespace
 
-::testing::AssertionResult large_sum_stays_exact(const AttentionEntry& entry, int64_t head_dim, torch::Device device) {
-    constexpr int64_t late = 150;
-    const torch::Tensor q = torch::ones({1, 1, kQueries, head_dim}), k = torch::zeros({1, 1, kKeys, head_dim}),
-                        v = torch::ones({1, 1, kKeys, head_dim});
-    // 2^-17 is a whole last digit of a float between 64 and 128, and half of one above.
-    k.narrow(2, late, kKeys - late).fill_(256.0 / double(head_dim) + std::ldexp(1.0, -17));
-    // Lost with half of the terms: 6e-6 for D = 16, and 4.9e-5 for D = 128. LSE, near 29, is exact to 1e-6.
-    return within(error_of(entry, q, k, v, {.scale = 0.1}, device), 4e-6, head_dim);
+::testing::AssertionResult large_sums_stay_exact(const AttentionEntry& entry, int64_t head_dim, torch::Device device) {
+    constexpr int64_t large_keys = 50;
+    const torch::Tensor q = torch::ones({1, 1, kQueries, head_dim}), v = torch::ones({1, 1, kKeys, head_dim});
+    // Beyond 128, 2^-17 is half of a float's last digit; below it is a whole one. Whoever goes from 0 to 256 is beyond
+    // from the first term on; whoever goes from -256 to 0, until the last one if that is the large one.
+    torch::Tensor large = torch::full({head_dim}, 128.0 / double(head_dim) + std::ldexp(1.0, -17));
+    large[0] = 128.0 + 128.0 / double(head_dim);
+    const auto exact_with = [&](const torch::Tensor& key, int64_t first, int64_t last) {
+        torch::Tensor k = torch::zeros({1, 1, kKeys, head_dim});
+        k.narrow(2, first, last - first).copy_(key);
+        // With this scale the maximum is 32 powers of 2. What is lost is 1e-5 for D = 16, and 8e-5 for D = 128.
+        return within(error_of(entry, q, k, v, {.scale = std::log(2.0) / 8}, device), 4e-6, head_dim);
+    };
+    if (auto exact = exact_with(large, 0, large_keys); !exact) return exact << " (first keys)";
+    if (auto exact = exact_with(large.flip(0), 0, large_keys); !exact) return exact << " (the large term last)";
+    if (auto exact = exact_with(large, kKeys - large_keys, kKeys); !exact) return exact << " (last keys)";
+    if (auto exact = exact_with(-large, 0, kKeys); !exact) return exact << " (negative scores)";
+    return ::testing::AssertionSuccess();
+}
+
+::testing::AssertionResult hidden_keys_change_nothing(const AttentionEntry& entry, int64_t head_dim,
+                                                      torch::Device device) {
+    constexpr int64_t length = 300, key = 200;
+    torch::manual_seed(13);
+    const auto random = [&] { return torch::randn({1, 1, length, head_dim}); };
+    const torch::Tensor q = random(), k = random(), v = random();
+    q.select(-1, 0).fill_(1.0);
+    k.select(-1, 0).fill_(20.0 * std::sqrt(double(head_dim)));  // all scores near 20, so that all sums are shifted
+    const torch::Tensor huge = k.clone();
+    huge.select(2, key) *= 100.0;
+    const auto blind_rows = [&](const torch::Tensor& keys) {
+        const AttentionResult result =
+            entry(q.to(device), keys.to(device), v.to(device), {.scale = {}, .mask = Mask::causal_top_left});
+        return torch::cat({result.out, result.lse.unsqueeze(-1)}, -1).narrow(2, 0, key).to(torch::kCPU);
+    };
+    const torch::Tensor changed = blind_rows(k).ne(blind_rows(huge)).any(-1).flatten().nonzero().flatten();
+    if (changed.numel() == 0) return ::testing::AssertionSuccess();
+    return ::testing::AssertionFailure() << "D = " << head_dim << ": " << changed.numel() << " rows, the first of them "
+                                         << changed[0].item<int64_t>() << ", change with key " << key
+                                         << ", which they do not see";
+}
+
+::testing::AssertionResult small_scores_are_computed_once(const AttentionEntry& entry, int64_t head_dim) {
+    torch::manual_seed(11);
+    const torch::Tensor q = torch::randn({1, 1, kQueries, head_dim}), k = torch::randn({1, 1, kKeys, head_dim});
+    const auto read_with_scores = [&](double factor) {
+        const simt::LaunchLog log(simt::LaunchLog::Detail::bytes);
+        entry(factor * q, k, k, {});
+        return log.total().shared_bytes_read;
+    };
+    const std::uint64_t without = read_with_scores(0.0), small = read_with_scores(1.0), large = read_with_scores(100.0);
+    if (small == without && large > without) return ::testing::AssertionSuccess();
+    return ::testing::AssertionFailure() << "D = " << head_dim << ": read from shared memory are " << small
+                                         << " bytes for normal inputs, " << without << " for scores of 0, " << large
+                                         << " for scores a hundred times as large";
 }
 
 ::testing::AssertionResult outliers_spare_their_neighbours(const AttentionEntry& entry, int64_t head_dim,

@@ -10,9 +10,18 @@ namespace ladder::reference {
 
 // Dot products in wide tiles: their sums are shifted by half of the row's maximum (common/attention/wide_tile.cuh).
 
-/// A dot product of D equal terms that adds up to 256 is as exact as one that stops at 128, though one sum from 0 on
-/// would round every term beyond. Three in four keys, the first, score 0, so that the maximum comes late.
-::testing::AssertionResult large_sum_stays_exact(const AttentionEntry& entry, int64_t head_dim, torch::Device device);
+/// A dot product that adds up to 256 is as exact as one that stops at 128, though one sum from 0 on would round nearly
+/// every term: among the first keys of a row, where no maximum is known, among the last, and with the sign turned.
+::testing::AssertionResult large_sums_stay_exact(const AttentionEntry& entry, int64_t head_dim, torch::Device device);
+
+/// For a causal entry: a key with a huge score, in the tile where rows that see it and rows that do not share a warp,
+/// does not change a bit of those that do not.
+::testing::AssertionResult hidden_keys_change_nothing(const AttentionEntry& entry, int64_t head_dim,
+                                                      torch::Device device);
+
+/// No tile is computed a second time where scores are small, and some are where they are large: told by what is read
+/// from shared memory. On the CPU machine only.
+::testing::AssertionResult small_scores_are_computed_once(const AttentionEntry& entry, int64_t head_dim);
 
 /// A key whose first half is 10^7 and whose second half takes that back, and 1000 more, does not round its neighbours'
 /// scores to the digits of 10^7.

@@ -2,6 +2,7 @@
 #include <string>
 #include <utility>
 
+#include "common/reference/wide_checks.h"
 #include "common/reference/wide_device.h"
 #include "phase4_causal/causal.h"
 #include "tests/mutants/trials.h"
@@ -58,6 +59,10 @@ std::vector<Trial> trials(torch::ScalarType dtype) {
     };
     add(masked_trials(causal_plain_forward, dtype, 2, ""));
     add(wide_attention_trials(causal_tiled_forward, dtype));
+    if (dtype == torch::kFloat32)
+        trials.push_back(trial("tiled_hidden_key", [] {
+            return reference::hidden_keys_change_nothing(reference::on_wide_device(causal_tiled_forward), 32, at::kCPU);
+        }));
     if (dtype == torch::kFloat32)
         add(masked_trials(reference::on_wide_device(causal_tiled_forward), dtype, 1, "tiled_"));
     return trials;

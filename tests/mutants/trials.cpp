@@ -162,7 +162,9 @@ std::vector<Trial> wide_attention_trials(const reference::AttentionEntry& entry,
     };
     for (const reference::AttentionCase& problem : cases) trials.push_back(attention_trial(wide, problem));
     trials.push_back(infinities_trial("tiled_infinities", wide));
-    trials.push_back(trial("tiled_large_sum", [=] { return reference::large_sum_stays_exact(wide, 32, torch::kCPU); }));
+    trials.push_back(
+        trial("tiled_large_sums", [=] { return reference::large_sums_stay_exact(wide, 32, torch::kCPU); }));
+    trials.push_back(trial("tiled_once", [=] { return reference::small_scores_are_computed_once(wide, 32); }));
     return trials;
 }
 
