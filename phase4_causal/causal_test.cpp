@@ -191,7 +191,7 @@ void what_a_row_may_not_see_never_reaches_it(const AttentionEntry& entry, const 
                 const torch::Tensor q = random({1, 1, queries, head_dim}), k = random({1, 1, keys, head_dim}),
                                     v = random({1, 1, keys, head_dim});
                 const AttentionResult clean = entry(q, k, v, masked(mask));
-                for (const float poison : {kNaN, kInfinity, -kInfinity, 1000.0f})
+                for (const float poison : {kNaN, kInfinity, -kInfinity})
                     for (const int64_t key : {int64_t{0}, int64_t{1}, int64_t{33}, int64_t{64}, keys - 1})
                         for (const bool in_values : {false, true}) {
                             torch::Tensor k_bad = k.clone(), v_bad = v.clone();
