@@ -91,8 +91,8 @@ EXPLANATIONS = [
      "the kernel that makes 1584 for 1152; ncu's counter by instruction has 1640, and for all other stores 3896, as the model. The rest, "
      "357, are stores that waited for the arbiter"),
     (r"decode_combine_kernel<.*, 2, 2>", r"shared (requests that read|wavefronts of reads)", 170,
-     "nvcc reads the two groups' m and s, which lie side by side, with one instruction of 16 bytes, and m once where the source has "
-     "it in two loops: with O_g 3 reads for 8"),
+     "nvcc reads both groups' m with one instruction, and once where the source has it in two loops; and with two parts, which the first "
+     "group takes both, it skips s and O_g of the second, which do not count: 3 reads for 8"),
     (r"causal_forward_kernel<\w+, 32>", r"shared (requests that read|wavefronts of reads)", 20,
      "nvcc unrolls the key loop of the edge tiles and merges the reads of neighbouring P_ij, 4 bytes each, into wider ones"),
     (r"(safe_|online_|block_)?softmax_kernel<.*", r"global (sectors|requests) (read|written)", 1.2,
