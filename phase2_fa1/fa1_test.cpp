@@ -342,6 +342,22 @@ TEST(Fa1Tiled, LargeSumsStayExact) {
     for (const int64_t head_dim : wide_head_dims()) EXPECT_TRUE(large_sums_stay_exact(tiled, head_dim, test_device()));
 }
 
+// Found by ./ladder fuzz --device cuda, seed 20261171, problem 2315, seed 20261173, problem 5779, seed 20261174,
+// problem 9823, and --device cpu, seed 20261170, problem 59540, when weights were made of shifted scores: each outer
+// step rounded the exponent of its own in another way.
+TEST(Fa1Tiled, WeightsOfAllStepsAgree) {
+    const AttentionCase found[] = {
+        {.query_heads = 2, .kv_heads = 2, .query_length = 38, .key_length = 138, .head_dim = 16, .seed = 236603},
+        {.query_length = 26, .key_length = 133, .seed = 892216},
+        {.query_heads = 2, .query_length = 36, .key_length = 133, .head_dim = 16, .seed = 753281},
+        {.query_length = 4, .key_length = 385, .head_dim = 2, .options = {.scale = 0.0625}, .seed = 690339}};
+    for (AttentionCase problem : found) {
+        problem.family = Family::scores_near_minus_1000;
+        for (const AttentionCase& taken : wide_cases({problem}))
+            EXPECT_TRUE(matches_reference(tiled, taken, test_device()));
+    }
+}
+
 TEST(Fa1Tiled, SmallScoresAreComputedOnce) {
     if (not_run_on_gpu("it counts on the CPU machine")) return;
     for (const int64_t head_dim : wide_head_dims()) EXPECT_TRUE(small_scores_are_computed_once(tiled, head_dim));

@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(Fa1WideTiles<D>::threads, 1)
             simt::wait_copies<0>();
             __syncwarp();  // this warp's rows of Q_i are complete before its lanes read them, and its lanes are done
                            // with the old P_ij before they overwrite it
-            float S_ij[Owner::rows][B_c / 8], m_new[Owner::rows], shift[Owner::rows];  // S_ij: less `shift`
+            float S_ij[Owner::rows][B_c / 8], m_new[Owner::rows], shift[Owner::rows];
 #pragma unroll
             for (int i = 0; i < Owner::rows; ++i) {
                 m_i[i] = Owner::row_max(m_i[i]);  // from lane 0 of the row
@@ -167,6 +167,13 @@ __global__ void __launch_bounds__(Fa1WideTiles<D>::threads, 1)
             multiply_shifted(S_ij, m_new, shift, m_i, owner, Q_i, K_j, scale_log2, hide_missing);
             __syncwarp();  // all lanes are done with these rows of Q_i before the next ones overwrite them
             fetch_own_rows<Owner>(Q_i, Q, first_query + B_r, t.wide_rows);
+
+            // Each outer step has another shift. Weights of S_ij - shift would be rounded differently from step to
+            // step.
+#pragma unroll
+            for (int i = 0; i < Owner::rows; ++i)
+#pragma unroll
+                for (int j = 0; j < B_c / 8; ++j) S_ij[i][j] += shift[i];
 
             float O_i[Owner::rows][D / 8] = {}, l_i[Owner::rows];
 #pragma unroll
@@ -179,16 +186,16 @@ __global__ void __launch_bounds__(Fa1WideTiles<D>::threads, 1)
 #pragma unroll
             for (int i = 0; i < Owner::rows; ++i) {
                 const float l_old = Owner::row_sum(l_i[i]);  // from lane 0 of the row
-                const float subtracted = rest_of_maximum(m_new[i], shift[i], scale_log2);
+                const float m_safe = safe_maximum(m_new[i]);
 
                 float l_tile = 0.0f;
 #pragma unroll
                 for (int j = 0; j < B_c / 8; ++j) {
-                    const float p = simt::fast_exp2(fmaf(S_ij[i][j], scale_log2, -subtracted));
+                    const float p = simt::fast_exp2(fmaf(S_ij[i][j], scale_log2, -m_safe));
                     l_tile += p;
                     P_ij(owner.row(i), owner.lane + 8 * j) = p;
                     watch_score(first_query + owner.row(i), first_key + owner.lane + 8 * j,
-                                (S_ij[i][j] + shift[i]) * scale.magnitude);
+                                S_ij[i][j] * scale.magnitude);
                 }
                 const float old_sum = rescale_factor(m_i[i], m_new[i]) * l_old;  // what is known, under the new maximum
                 m_i[i] = m_new[i];
