@@ -72,6 +72,30 @@ TEST(Fa2Tiled, LargeSumsStayExact) {
     for (const int64_t head_dim : wide_head_dims()) EXPECT_TRUE(large_sums_stay_exact(tiled, head_dim, test_device()));
 }
 
+// A maximum that creeps up moves the shift while older tiles still count: their weights and the new ones must agree.
+TEST(Fa2Tiled, WeightsAgreeWhereTheShiftMoves) {
+    constexpr int64_t keys = 1024, queries = 40, tile = 64;
+    torch::manual_seed(5);
+    for (const double start : {-1000.0, 300.0, 1000.0})
+        for (const double step : {0.25, 1.0, 2.0, 4.0})
+            for (const int64_t head_dim : wide_head_dims()) {
+                // Multiples of 1/64, and 1/D of that: plain torch computes such scores without any rounding.
+                const torch::Tensor scores =
+                    start + step * (torch::arange(keys) / tile).floor() + torch::randint(0, 64, {keys}) / 64.0;
+                const torch::Tensor q = torch::ones({1, 1, queries, head_dim}).to(test_device()),
+                                    k = (scores / double(head_dim))
+                                            .view({1, 1, keys, 1})
+                                            .expand({1, 1, keys, head_dim})
+                                            .contiguous()
+                                            .to(test_device()),
+                                    v = torch::randn({1, 1, keys, head_dim}).to(test_device());
+                const AttentionOptions options{.scale = 1.0};
+                const Comparison verdict = compare_attention(tiled(q, k, v, options), q, k, v, options);
+                EXPECT_TRUE(verdict.passed)
+                    << "D = " << head_dim << ", from " << start << " in steps of " << step << ": " << verdict.report;
+            }
+}
+
 TEST(Fa2Tiled, SmallScoresAreComputedOnce) {
     if (not_run_on_gpu("it counts on the CPU machine")) return;
     for (const int64_t head_dim : wide_head_dims()) EXPECT_TRUE(small_scores_are_computed_once(tiled, head_dim));
