@@ -187,6 +187,10 @@ void Block::leave() {
     w.runnable = runnable;
     if (runnable & (bit << 1)) [[likely]]
         return {&fiber, make_current(*(&fiber + 1), thread + 1)};
+    return let_next_run(fiber);
+}
+
+Block::Arrival Block::let_next_run(Fiber& fiber) {
     const int next = next_runnable();
     return {&fiber, make_current(fibers_[next], next)};
 }
@@ -277,20 +281,39 @@ void Block::release_barrier() {
     traffic.warp_meets(warp_index());  // the other warps waited, and met when they began to
 }
 
+// Nothing here calls and returns: whatever is not usual comes last, in the place of a return. So the usual case saves
+// no registers, which would be a quarter of its instructions.
 Block::Arrival Block::arrive(Call call, std::uint64_t value, int source_lane, SourceSite site, WarpInstruction run) {
     Warp& w = *warp_;
+    if (w.pending_count == 1 && w.pending[0].same(call, site, run)) [[likely]]
+        return take_part(w, 0, value, source_lane);
+    return arrive_first(call, value, source_lane, site, run);
+}
+
+Block::Arrival Block::arrive_first(Call call, std::uint64_t value, int source_lane, SourceSite site,
+                                   WarpInstruction run) {
+    if (!(call.mask >> lane() & 1)) report_foreign_mask(call, site);
+    return take_part(*warp_, join(*warp_, call, site, run), value, source_lane);
+}
+
+[[gnu::always_inline]] inline Block::Arrival Block::take_part(Warp& w, int pending_index, std::uint64_t value,
+                                                              int source_lane) {
+    Pending& pending = w.pending[pending_index];
     Fiber& fiber = *fiber_;
     const int thread = current_thread_, me = int(unsigned(thread) % 32);
     const std::uint32_t bit = 1u << me;
-    if (!(call.mask & bit)) [[unlikely]]
-        report_foreign_mask(call, site);
-    const int p = w.pending_count == 1 && w.pending[0].same(call, site, run) ? 0 : join(w, call, site, run);
-    const std::uint32_t arrived = w.pending[p].arrived |= bit;
+    if (!(pending.call.mask & bit)) [[unlikely]]
+        report_foreign_mask(pending.call, pending.site);
     w.value[me] = value;
     w.source[me] = source_lane;
-    if (call.kind == Collective::syncwarp) w.order.next().enter();
-    if (arrived != (call.mask & w.live)) return let_others_run(w, fiber, thread);
-    complete(w, p);
+    if (pending.call.kind == Collective::syncwarp) w.order.next().enter();
+    const std::uint32_t arrived = pending.arrived |= bit;
+    if (arrived != (pending.call.mask & w.live)) return let_others_run(w, fiber, thread);
+    return complete_and_go_on(w, pending_index, fiber);
+}
+
+Block::Arrival Block::complete_and_go_on(Warp& w, int pending_index, Fiber& fiber) {
+    complete(w, pending_index);
     return {&fiber, nullptr};
 }
 

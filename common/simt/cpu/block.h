@@ -238,7 +238,12 @@ class Block {
     [[noreturn]] static void enter();
     Arrival arrive_at_barrier(SourceSite site);
     Arrival arrive(Call call, std::uint64_t value, int source_lane, SourceSite site, WarpInstruction run);
+    [[gnu::noinline]] Arrival arrive_first(Call call, std::uint64_t value, int source_lane, SourceSite site,
+                                           WarpInstruction run);
+    Arrival take_part(Warp&, int pending_index, std::uint64_t value, int source_lane);
+    [[gnu::noinline]] Arrival complete_and_go_on(Warp&, int pending_index, Fiber&);
     Arrival let_others_run(Warp&, Fiber&, int thread);
+    [[gnu::noinline]] Arrival let_next_run(Fiber&);
     Fiber* make_current(Fiber&, int thread);
     void read_shared_vector(SharedMemory::Cells cells, SourceSite site);
     void enter_warp(int w);
