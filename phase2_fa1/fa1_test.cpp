@@ -358,6 +358,11 @@ TEST(Fa1Tiled, WeightsOfAllStepsAgree) {
     }
 }
 
+TEST(Fa1Tiled, WeightsAgreeWhereTheShiftMoves) {
+    for (const int64_t head_dim : wide_head_dims())
+        EXPECT_TRUE(weights_agree_where_the_shift_moves(tiled, head_dim, Mask::none, test_device()));
+}
+
 TEST(Fa1Tiled, SmallScoresAreComputedOnce) {
     if (not_run_on_gpu("it counts on the CPU machine")) return;
     for (const int64_t head_dim : wide_head_dims()) EXPECT_TRUE(small_scores_are_computed_once(tiled, head_dim));

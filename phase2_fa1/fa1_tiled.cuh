@@ -158,22 +158,26 @@ __global__ void __launch_bounds__(Fa1WideTiles<D>::threads, 1)
             simt::wait_copies<0>();
             __syncwarp();  // this warp's rows of Q_i are complete before its lanes read them, and its lanes are done
                            // with the old P_ij before they overwrite it
-            float S_ij[Owner::rows][B_c / 8], m_new[Owner::rows], shift[Owner::rows];
+            float S_ij[Owner::rows][B_c / 8], m_shifted[Owner::rows], m_new[Owner::rows], shift[Owner::rows];
 #pragma unroll
             for (int i = 0; i < Owner::rows; ++i) {
                 m_i[i] = Owner::row_max(m_i[i]);  // from lane 0 of the row
                 shift[i] = shift_for(m_i[i], scale_log2);
+                m_shifted[i] = shifted(m_i[i], -shift[i], scale_log2);
             }
-            multiply_shifted(S_ij, m_new, shift, m_i, owner, Q_i, K_j, scale_log2, hide_missing);
+            multiply_shifted(S_ij, m_new, m_shifted, shift, owner, Q_i, K_j, scale_log2, hide_missing,
+                             [](int, float) {});  // O and l are those of m_i, not of m_shifted
             __syncwarp();  // all lanes are done with these rows of Q_i before the next ones overwrite them
             fetch_own_rows<Owner>(Q_i, Q, first_query + B_r, t.wide_rows);
 
             // Each outer step has another shift. Weights of S_ij - shift would be rounded differently from step to
             // step.
 #pragma unroll
-            for (int i = 0; i < Owner::rows; ++i)
+            for (int i = 0; i < Owner::rows; ++i) {
+                m_new[i] = shifted(m_new[i], shift[i], scale_log2);
 #pragma unroll
                 for (int j = 0; j < B_c / 8; ++j) S_ij[i][j] += shift[i];
+            }
 
             float O_i[Owner::rows][D / 8] = {}, l_i[Owner::rows];
 #pragma unroll

@@ -72,28 +72,9 @@ TEST(Fa2Tiled, LargeSumsStayExact) {
     for (const int64_t head_dim : wide_head_dims()) EXPECT_TRUE(large_sums_stay_exact(tiled, head_dim, test_device()));
 }
 
-// A maximum that creeps up moves the shift while older tiles still count: their weights and the new ones must agree.
-// Values that change their sign from tile to tile show where they do not.
 TEST(Fa2Tiled, WeightsAgreeWhereTheShiftMoves) {
-    constexpr int64_t keys = 1024, queries = 40;
-    torch::manual_seed(5);
-    const torch::Tensor tile = (torch::arange(keys) / 128).floor();
-    for (const double start : {-1000.0, 300.0, 1000.0})
-        for (const double step : {0.25, 1.0, 2.0, 4.0})
-            for (const int64_t head_dim : wide_head_dims()) {
-                // Multiples of 1/64, and 1/D of that: plain torch computes such scores without any rounding.
-                const torch::Tensor scores = start + step * tile + torch::randint(0, 64, {keys}) / 64.0;
-                const auto for_all_columns = [&](const torch::Tensor& of_keys) {
-                    return of_keys.view({1, 1, keys, 1}).expand({1, 1, keys, head_dim}).contiguous().to(test_device());
-                };
-                const torch::Tensor q = torch::ones({1, 1, queries, head_dim}).to(test_device()),
-                                    k = for_all_columns(scores / double(head_dim)),
-                                    v = for_all_columns(1.0 - 2.0 * (tile % 2));
-                const AttentionOptions options{.scale = 1.0};
-                const Comparison verdict = compare_attention(tiled(q, k, v, options), q, k, v, options);
-                EXPECT_TRUE(verdict.passed)
-                    << "D = " << head_dim << ", from " << start << " in steps of " << step << ": " << verdict.report;
-            }
+    for (const int64_t head_dim : wide_head_dims())
+        EXPECT_TRUE(weights_agree_where_the_shift_moves(tiled, head_dim, Mask::none, test_device()));
 }
 
 TEST(Fa2Tiled, SmallScoresAreComputedOnce) {

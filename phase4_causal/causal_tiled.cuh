@@ -58,8 +58,8 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
     const auto P_ij = arena.tile<float, B_r, Tiles::part, Tiles::score_pitch>("P_ij");
 
     const Owner owner;
-    float m_i[Owner::rows], l_i[Owner::rows], O_i[Owner::rows][D / lanes];  // l_i: of this lane's columns
-    float shift[Owner::rows];                                               // of the scores: multiply_shifted
+    float m_i[Owner::rows], shift[Owner::rows];           // m_i: of the scores less `shift` (multiply_shifted)
+    float l_i[Owner::rows], O_i[Owner::rows][D / lanes];  // l_i: of this lane's columns
 #pragma unroll
     for (int i = 0; i < Owner::rows; ++i) {
         m_i[i] = -INFINITY;
@@ -96,13 +96,17 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
                     if (owner.lane + lanes * j >= visible) S[i][j] = -INFINITY;
             }
         };
+        const auto multiply_sums = [&](int i, float factor) {
+            l_i[i] *= factor;
+#pragma unroll
+            for (int c = 0; c < D / lanes; ++c) O_i[i][c] *= factor;
+        };
         float S_ij[Owner::rows][columns], m_new[Owner::rows];  // S_ij: less `shift`, and then P_ij
-        multiply_shifted(S_ij, m_new, shift, m_i, owner, Q_i, K_j, scale_log2, hide_unseen);
+        multiply_shifted(S_ij, m_new, m_i, shift, owner, Q_i, K_j, scale_log2, hide_unseen, multiply_sums);
 
 #pragma unroll
         for (int i = 0; i < Owner::rows; ++i) {
-            const float subtracted = rest_of_maximum(m_new[i], shift[i], scale_log2);
-            const float rescale = rescale_factor(m_i[i], m_new[i]);
+            const float subtracted = safe_maximum(m_new[i]), rescale = rescale_factor(m_i[i], m_new[i]);
 
             float l_tile = 0.0f;
 #pragma unroll
@@ -116,7 +120,7 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
             }
             m_i[i] = m_new[i];
             l_i[i] = rescale * l_i[i] + l_tile;
-            watch_state(first_query + owner.row(i), m_i[i], l_i[i], owner.lane);
+            watch_state(first_query + owner.row(i), shifted(m_i[i], shift[i], scale_log2), l_i[i], owner.lane);
             watch_rescale(first_query + owner.row(i), rescale, owner.lane);
 #pragma unroll
             for (int c = 0; c < D / lanes; ++c) O_i[i][c] *= rescale;
@@ -167,7 +171,8 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
         // 0 * (1 / 0): NaN, as softmax has it.
         const bool sees_any = visible_keys(mask, query, query_length, key_length) > 0;
         store_row<D, lanes>(O, query, O_i[i], owner.lane, sees_any ? 1.0f / l : 0.0f, t.wide_rows);
-        if (owner.lane == 0) LSE(query) = kLn2 * (m_i[i] + log2f(l));  // from powers of 2 back to powers of e
+        if (owner.lane == 0)  // from powers of 2 back to powers of e
+            LSE(query) = kLn2 * (shifted(m_i[i], shift[i], scale_log2) + log2f(l));
     }
 }
 

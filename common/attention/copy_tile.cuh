@@ -46,13 +46,22 @@ __device__ __forceinline__ void copy_tile_async(const simt::SharedTile<T, Rows, 
                                                 const simt::GlobalTensor<const T, 2>& matrix, int first_row,
                                                 bool wide) {
     static_assert(sizeof(T) == 4);
+    // Nearly every tile is whole, which is asked here once and not for each row.
+    const bool whole = first_row + Rows <= int(matrix.extent(0)) && Columns <= int(matrix.extent(1));
     const auto copy = [&]<class Piece>(std::type_identity<Piece>) {
         constexpr int width = sizeof(Piece) / sizeof(T), per_row = Columns / width, rows_at_once = Threads / per_row;
         static_assert(rows_at_once * per_row == Threads && Rows % rows_at_once == 0);
         const int r = threadIdx.x / per_row, c = threadIdx.x % per_row * width;
+        const std::int64_t row = first_row + r;  // as wide as an address: the compiler then steps from row to row
+        if (whole) {
 #pragma unroll(width > 1 ? Rows / rows_at_once : 1)
-        for (int i = 0; i < Rows; i += rows_at_once)
-            simt::copy_async_or_zero(tile.template vec<Piece>(r + i, c), matrix, first_row + r + i, c);
+            for (int i = 0; i < Rows; i += rows_at_once)
+                simt::copy_async(tile.template vec<Piece>(r + i, c), matrix.template vec<Piece>(row + i, c));
+        } else {
+#pragma unroll 1
+            for (int i = 0; i < Rows; i += rows_at_once)
+                simt::copy_async_or_zero(tile.template vec<Piece>(r + i, c), matrix, row + i, c);
+        }
     };
     if (wide)
         copy(std::type_identity<simt::WideVector<T>>());

@@ -97,33 +97,40 @@ struct PairedRowOwner {
 /// of 2, like m_i.
 inline constexpr float kNearEnough = 8.0f;
 
-/// Half of a row's maximum so far, as a score: m_i is an exponent of 2, `scale_log2` times that. 0 where that is near
-/// enough, and where there is no finite maximum.
-__device__ __forceinline__ float shift_for(float m_i, float scale_log2) {
-    return fabsf(m_i) > kNearEnough && fabsf(m_i) < INFINITY ? 0.5f * m_i / scale_log2 : 0.0f;
+/// Half of a row's maximum m, as a score: m is an exponent of 2, `scale_log2` times that. 0 where that is near enough,
+/// and where there is no finite maximum.
+__device__ __forceinline__ float shift_for(float m, float scale_log2) {
+    return fabsf(m) > kNearEnough && fabsf(m) < INFINITY ? 0.5f * m / scale_log2 : 0.0f;
 }
 
-/// Whether a row's maximum is elsewhere than its shift was for.
-__device__ __forceinline__ bool is_far(float m_i, float shift, float scale_log2) {
-    return fabsf(fmaf(-2.0f * scale_log2, shift, m_i)) > kNearEnough;
+/// A row's maximum, an exponent of 2, when `by` is added to its scores.
+__device__ __forceinline__ float shifted(float m, float by, float scale_log2) { return fmaf(scale_log2, by, m); }
+
+/// Whether a row's maximum, from which the shift is taken off already, is elsewhere than the shift was for.
+__device__ __forceinline__ bool is_far(float m, float shift, float scale_log2) {
+    return fabsf(shifted(m, -shift, scale_log2)) > kNearEnough;
 }
 
-/// A thread's part of S_ij = Q_i K_j^T - shift, and m_new, the maximum of m_i and of scale_log2 Q_i K_j^T: for all 32
-/// lanes of a warp together. `hide(S)` makes -inf of the scores that do not count.
+/// A thread's part of S_ij = Q_i K_j^T - shift, and m_new, the maximum of m_i and of scale_log2 S_ij: for all 32 lanes
+/// of a warp together. All maxima here are those of the shifted scores. `hide(S)` makes -inf of the scores that do not
+/// count.
 ///
 /// Whoever adds a product to a sum rounds to a digit of that sum: the larger it has grown, the more is lost. Two sums
 /// of half the columns each would lose less than one, but with 64 scores a thread there are no registers for both.
 /// Softmax counts on the largest scores, those near the row's maximum. So a sum begins at minus half of the maximum and
 /// ends near plus half of it, which takes no more instructions than to begin at 0. Where the maximum turns out to be
-/// elsewhere, as it may in a row's first tile, the row's shift moves and the warp computes the tile again; rows whose
-/// shift stays get the same sums as before. (What else was tried: README.md of phase 3.)
-template <class Owner, int B_r, int B_c, int D, int Pitch, class Hide>
+/// elsewhere, as it may in a row's first tile, the row's shift moves, m_i with it, and the warp computes the tile
+/// again; rows whose shift stays get the same sums as before. (What else was tried: README.md of phase 3.)
+///
+/// m_i is rounded where it moves, and what has been summed up under the old one is then worth `factor`, a little more
+/// or less than 1: `moved(i, factor)` multiplies row i's sums by it.
+template <class Owner, int B_r, int B_c, int D, int Pitch, class Hide, class Moved>
 __device__ __forceinline__ void multiply_shifted(float (&S)[Owner::rows][B_c / Owner::lanes_per_row],
-                                                 float (&m_new)[Owner::rows], float (&shift)[Owner::rows],
-                                                 const float (&m_i)[Owner::rows], const Owner& owner,
+                                                 float (&m_new)[Owner::rows], float (&m_i)[Owner::rows],
+                                                 float (&shift)[Owner::rows], const Owner& owner,
                                                  const simt::SharedTile<float, B_r, D, Pitch>& Q,
                                                  const simt::SharedTile<float, B_c, D, Pitch>& K, float scale_log2,
-                                                 const Hide& hide) {
+                                                 const Hide& hide, const Moved& moved) {
     constexpr int columns = B_c / Owner::lanes_per_row;
     bool again = false;
 #pragma unroll 1
@@ -141,22 +148,22 @@ __device__ __forceinline__ void multiply_shifted(float (&S)[Owner::rows][B_c / O
             float m_tile = -INFINITY;
 #pragma unroll
             for (int j = 0; j < columns; ++j) m_tile = fmaxf(m_tile, S[i][j]);
-            m_new[i] = fmaxf(m_i[i], (Owner::row_max(m_tile) + shift[i]) * scale_log2);
+            m_new[i] = fmaxf(m_i[i], Owner::row_max(m_tile) * scale_log2);
             far = far || is_far(m_new[i], shift[i], scale_log2);
         }
         again = !again && __any_sync(0xffffffffu, far);
         if (again) {
 #pragma unroll
-            for (int i = 0; i < Owner::rows; ++i)
-                if (is_far(m_new[i], shift[i], scale_log2)) shift[i] = shift_for(m_new[i], scale_log2);
+            for (int i = 0; i < Owner::rows; ++i) {
+                const float m_old = m_i[i], old_shift = shift[i];
+                if (is_far(m_new[i], old_shift, scale_log2))
+                    shift[i] = shift_for(shifted(m_new[i], old_shift, scale_log2), scale_log2);
+                const float by = old_shift - shift[i];  // 0 in a row whose shift stays
+                m_i[i] = shifted(m_old, by, scale_log2);
+                moved(i, fabsf(m_old) < INFINITY ? simt::fast_exp2(shifted(m_old - m_i[i], by, scale_log2)) : 1.0f);
+            }
         }
     } while (again);
-}
-
-/// What is subtracted from scale_log2 S(i, :), which has been shifted, to make it the exponent of a weight: m_i, less
-/// what the shift has taken off already.
-__device__ __forceinline__ float rest_of_maximum(float m_i, float shift, float scale_log2) {
-    return fmaf(-shift, scale_log2, safe_maximum(m_i));
 }
 
 /// P(row i, :) = part `part` of the tile's probabilities, of which this thread holds P_of_thread.

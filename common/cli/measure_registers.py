@@ -72,7 +72,7 @@ def main(wanted):
         sys.exit(f"measure_registers.py: this nvcc does not know {', '.join(unknown)}; it knows {', '.join(sorted(known, key=int))}")
     capabilities = wanted or [c for c in CAPABILITIES if c in known]
 
-    kernels = {}
+    kernels, measured = {}, fingerprint()
     with tempfile.TemporaryDirectory() as folder:
         for path in kernel_files():
             source = pathlib.Path(folder) / (path.stem + ".cu")
@@ -88,9 +88,11 @@ def main(wanted):
                     entry = {"registers": registers, **({"spilled_bytes": spilled} if spilled else {})}
                     kernels.setdefault(instance, {})[found_for] = entry
 
+    if fingerprint() != measured:
+        sys.exit("measure_registers.py: a kernel changed in the meantime; measure again")
     version = re.search(r"release ([\d.]+), V([\d.]+)", ask("--version"))[2]
     lines = [f'    {json.dumps(name)}: {json.dumps(kernels[name])}' for name in sorted(kernels)]
-    OUTPUT.write_text('{\n  "compiler": ' + json.dumps(f"ptxas {version}") + ',\n  "fingerprint": ' + json.dumps(fingerprint()) +
+    OUTPUT.write_text('{\n  "compiler": ' + json.dumps(f"ptxas {version}") + ',\n  "fingerprint": ' + json.dumps(measured) +
                       ',\n  "kernels": {\n' + ",\n".join(lines) + "\n  }\n}\n")
     print(f"{len(kernels)} kernels written to {OUTPUT.relative_to(ROOT)}")
 

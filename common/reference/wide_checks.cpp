@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/reference/comparison.h"
 #include "common/reference/oracle.h"
 #include "common/simt/launch_log.h"
 
@@ -101,6 +102,31 @@ double error_of(const AttentionEntry& entry, const torch::Tensor& q, const torch
         k[0][0][outlier][head_dim - 1] = -1e7 - 1000.0;
     }
     return within(error_of(entry, q, k, v, {}, device), 2e-5, head_dim);
+}
+
+::testing::AssertionResult weights_agree_where_the_shift_moves(const AttentionEntry& entry, int64_t head_dim, Mask mask,
+                                                               torch::Device device) {
+    constexpr int64_t keys = 1024, queries = 40, keys_per_level = 128;
+    torch::manual_seed(5);
+    const torch::Tensor level = (torch::arange(keys) / keys_per_level).floor();
+    const torch::Tensor noise = torch::randint(0, 64, {keys}) / 64.0;
+    const torch::Tensor q = torch::ones({1, 1, queries, head_dim}).to(device);
+    const torch::Tensor sign = 1.0 - 2.0 * (level % 2);  // tells the levels apart
+    const torch::Tensor v = sign.view({1, 1, keys, 1}).expand({1, 1, keys, head_dim}).contiguous().to(device);
+    const AttentionOptions options{.scale = 1.0, .mask = mask};
+    for (int start = 500; start < 1500; start += 123)
+        for (const int way : {1, -1})
+            // Steps so small that the shift moves once, when most of the levels before still count.
+            for (const double step : {0.8, 0.85, 0.9, 0.95, 1.0}) {
+                torch::Tensor k = torch::zeros({1, 1, keys, head_dim});
+                k.select(-1, 0).copy_(way * start + step * level + noise);  // one term: no sum is rounded
+                k = k.to(device);
+                const Comparison verdict = compare_attention(entry(q, k, v, options), q, k, v, options);
+                if (!verdict.passed)
+                    return ::testing::AssertionFailure() << "D = " << head_dim << ", from " << way * start
+                                                         << " in steps of " << step << ": " << verdict.report;
+            }
+    return ::testing::AssertionSuccess();
 }
 
 }  // namespace ladder::reference

@@ -28,4 +28,9 @@ namespace ladder::reference {
 ::testing::AssertionResult outliers_spare_their_neighbours(const AttentionEntry& entry, int64_t head_dim,
                                                            torch::Device device);
 
+/// A maximum that creeps up from tile to tile moves the shift while older tiles still count: their weights and the new
+/// ones must be on one scale, to the last digit of a maximum of 1400.
+::testing::AssertionResult weights_agree_where_the_shift_moves(const AttentionEntry& entry, int64_t head_dim, Mask mask,
+                                                               torch::Device device);
+
 }  // namespace ladder::reference
