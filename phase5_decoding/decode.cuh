@@ -123,10 +123,12 @@ __device__ __forceinline__ void fetch_keys(const Tile& K_j, const simt::GlobalTe
     __syncwarp();  // the piece is complete before lanes read rows that other lanes fetched
 }
 
-/// S[r] += Q(r, :) . K(this lane's key, :), over one piece of the columns.
+/// S[r] += Q(r, :) . K(this lane's key, :), over one piece of the columns: a sum of its own, which loses less than one
+/// over all columns would (kColumnsInTurn).
 template <class Shape, int R, class QTile, class KTile>
 __device__ __forceinline__ void add_scores(float (&S)[R], const QTile& Q_i, const KTile& K_j, int first_column) {
     using Vector = simt::WideVector<typename KTile::Element>;
+    float of_piece[R] = {};
 #pragma unroll 1
     for (int c = 0; c < Shape::piece; c += Shape::width) {
         const Vector k = K_j.template vec<Vector>(threadIdx.x, c);
@@ -135,10 +137,12 @@ __device__ __forceinline__ void add_scores(float (&S)[R], const QTile& Q_i, cons
 #pragma unroll
             for (int e = 0; e < Shape::width; e += 4) {
                 const float4 q = Q_i.template vec<float4>(r, first_column + c + e);
-                S[r] += q.x * float(k.element[e]) + q.y * float(k.element[e + 1]) + q.z * float(k.element[e + 2]) +
-                        q.w * float(k.element[e + 3]);
+                of_piece[r] += q.x * float(k.element[e]) + q.y * float(k.element[e + 1]) +
+                               q.z * float(k.element[e + 2]) + q.w * float(k.element[e + 3]);
             }
     }
+#pragma unroll
+    for (int r = 0; r < R; ++r) S[r] += of_piece[r];
 }
 
 /// O[r][:] += P(r, j) V(j, :) over the warp's 32 keys. V goes from global memory straight to the lanes that own its

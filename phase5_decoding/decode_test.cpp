@@ -50,6 +50,18 @@ TEST_P(DecodeLengths, MatchReferenceWithAnySplits) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, DecodeLengths, ::testing::ValuesIn(decode_cases()), ByName{});
 
+// Found by ./ladder fuzz --device cpu --seed 20261210 --problem 70576, when a score was one sum over all columns.
+TEST(Decode, LongSumsKeepToTheBound) {
+    const AttentionCase problem{.query_length = 9,
+                                .key_length = 24,
+                                .head_dim = 256,
+                                .family = Family::falling_scores,
+                                .options = {.mask = Mask::causal_bottom_right},
+                                .seed = 901375};
+    const torch::Tensor lengths = lengths_tensor({2});
+    EXPECT_TRUE(matches_reference(decode_with({}, lengths), problem, test_device(), Lse::present, lengths));
+}
+
 TEST(Decode, EmptySequencesGiveZeroAndMinusInfinity) {
     const torch::Tensor q = torch::randn({3, 4, 1, 32}, test_device()),
                         k = torch::randn({3, 2, 500, 32}, test_device());
