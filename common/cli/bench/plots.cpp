@@ -35,7 +35,7 @@ std::string colour_of(const std::string& name) {
                                                                {"torch", "#8a6fb8"},
                                                                {"math", "#b0707a"},
                                                                {"efficient", "#7f8f3a"},
-                                                               {"flash", "#8a6fb8"},
+                                                               {"flash", "#c9772b"},
                                                                {"cuDNN", "#3f9b7a"},
                                                                {"fa2", "#3b8fd6"}};
     const auto found = colours.find(name);
