@@ -2,6 +2,7 @@
 
 #include "common/attention/online_softmax.cuh"
 #include "common/attention/powers_of_two.cuh"
+#include "common/attention/warp_reduce.cuh"
 #include "common/simt/simt.h"
 
 namespace ladder::SIMT_MACHINE {
@@ -36,15 +37,14 @@ __device__ inline SoftmaxState merge(SoftmaxState a, SoftmaxState b) {
 }
 
 /// The state of all 32 lanes together. Every lane of the warp must call, and every lane gets the result.
+///
+/// As merge, with 32 states at once: under one common maximum each lane has a single sum to rescale, where five rounds
+/// of merge would rescale ten.
 __device__ inline SoftmaxState merge_across_warp(SoftmaxState mine) {
-    for (int step = 1; step < 32; step *= 2) {
-        const SoftmaxState other{__shfl_xor_sync(0xffffffffu, mine.m, step),
-                                 __shfl_xor_sync(0xffffffffu, mine.l, step)};
-        mine = merge(mine, other);
-    }
-    // A GPU fuses one of merge's two products into the sum, and which one differs between merge(a, b) and merge(b, a).
-    // So the lanes may disagree about the last bit of l. They all take lane 0's: equal scores get equal weights.
-    return {__shfl_sync(0xffffffffu, mine.m, 0), __shfl_sync(0xffffffffu, mine.l, 0)};
+    const float m = warp_max(mine.m);
+    // __fmul_rn: a product that stays one. In a lane where it were fused into the first addition, as a GPU's compiler
+    // likes to do, the sum would end in another bit than elsewhere, and equal scores would get unequal weights.
+    return {m, warp_sum(__fmul_rn(mine.l, __expf(mine.m - safe_maximum(m))))};
 }
 
 /// The state of a block of `Warps` warps. Every thread must call, and every thread gets the result. `states` is shared

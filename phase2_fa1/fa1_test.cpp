@@ -358,6 +358,11 @@ TEST(Fa1Tiled, WeightsOfAllStepsAgree) {
     }
 }
 
+TEST(Fa1Tiled, HugeScoresAreWeighed) {
+    for (const int64_t head_dim : wide_head_dims())
+        EXPECT_TRUE(huge_scores_are_weighed(tiled, head_dim, Mask::none, test_device()));
+}
+
 TEST(Fa1Tiled, WeightsAgreeWhereTheShiftMoves) {
     for (const int64_t head_dim : wide_head_dims())
         EXPECT_TRUE(weights_agree_where_the_shift_moves(tiled, head_dim, Mask::none, test_device()));

@@ -4,7 +4,6 @@
 #include "common/attention/dispatch.cuh"
 #include "common/attention/forward_tensors.cuh"
 #include "common/attention/global_bytes.h"
-#include "common/attention/online_softmax.cuh"
 #include "common/attention/powers_of_two.cuh"
 #include "common/attention/watch.cuh"
 #include "common/attention/wide_tile.cuh"
@@ -170,8 +169,8 @@ __global__ void __launch_bounds__(Fa1WideTiles<D>::threads, 1)
             __syncwarp();  // all lanes are done with these rows of Q_i before the next ones overwrite them
             fetch_own_rows<Owner>(Q_i, Q, first_query + B_r, t.wide_rows);
 
-            // Each outer step has another shift. Weights of S_ij - shift would be rounded differently from step to
-            // step.
+            // Without the shift again: each outer step has another one, and weights of shifted scores would be rounded
+            // differently from step to step.
 #pragma unroll
             for (int i = 0; i < Owner::rows; ++i) {
                 m_new[i] = shifted(m_new[i], shift[i], scale_log2);
@@ -190,7 +189,7 @@ __global__ void __launch_bounds__(Fa1WideTiles<D>::threads, 1)
 #pragma unroll
             for (int i = 0; i < Owner::rows; ++i) {
                 const float l_old = Owner::row_sum(l_i[i]);  // from lane 0 of the row
-                const float m_safe = safe_maximum(m_new[i]);
+                const float m_safe = base_of(m_new[i]);
 
                 float l_tile = 0.0f;
 #pragma unroll

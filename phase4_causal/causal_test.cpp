@@ -356,6 +356,11 @@ TEST(CausalTiled, LargeSumsStayExact) {
     for (const int64_t head_dim : wide_head_dims()) EXPECT_TRUE(large_sums_stay_exact(tiled, head_dim, test_device()));
 }
 
+TEST(CausalTiled, HugeScoresAreWeighed) {
+    for (const int64_t head_dim : wide_head_dims())
+        EXPECT_TRUE(huge_scores_are_weighed(tiled, head_dim, Mask::causal_bottom_right, test_device()));
+}
+
 TEST(CausalTiled, WeightsAgreeWhereTheShiftMoves) {
     for (const int64_t head_dim : wide_head_dims())
         EXPECT_TRUE(weights_agree_where_the_shift_moves(tiled, head_dim, Mask::causal_bottom_right, test_device()));

@@ -4,7 +4,6 @@
 #include "common/attention/dispatch.cuh"
 #include "common/attention/forward_tensors.cuh"
 #include "common/attention/global_bytes.h"
-#include "common/attention/online_softmax.cuh"
 #include "common/attention/powers_of_two.cuh"
 #include "common/attention/watch.cuh"
 #include "common/attention/wide_tile.cuh"
@@ -106,7 +105,7 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
 
 #pragma unroll
         for (int i = 0; i < Owner::rows; ++i) {
-            const float subtracted = safe_maximum(m_new[i]), rescale = rescale_factor(m_i[i], m_new[i]);
+            const float subtracted = base_of(m_new[i]), rescale = rescale_factor(m_i[i], m_new[i]);
 
             float l_tile = 0.0f;
 #pragma unroll

@@ -188,6 +188,15 @@ TEST(Interleaving, CallsTakeTurnsAndFastOnesAreRepeated) {
     EXPECT_GE(spread_of(samples[0].milliseconds).least, 2);
 }
 
+// What a sample takes around its calls must not make a difference between two of nearly equal speed.
+TEST(Interleaving, AllThatAreRepeatedAreRepeatedAsOften) {
+    const auto fast = [] { std::this_thread::sleep_for(std::chrono::microseconds(200)); };
+    const auto faster = [] {};
+    const Effort effort{.seconds = 0, .sample_milliseconds = 50, .most_calls_per_sample = 9};
+    for (const Samples& samples : time_interleaved({fast, faster}, torch::kCPU, effort))
+        EXPECT_EQ(samples.calls_per_sample, 9);
+}
+
 TEST(Interleaving, TimeIsPerCallNotPerSample) {
     const auto one_millisecond = [] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); };
     const Effort effort{.seconds = 0, .sample_milliseconds = 1e6, .most_calls_per_sample = 8};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <type_traits>
 
 #include "common/simt/simt.h"
@@ -46,7 +47,7 @@ __device__ __forceinline__ void copy_tile_async(const simt::SharedTile<T, Rows, 
                                                 const simt::GlobalTensor<const T, 2>& matrix, int first_row,
                                                 bool wide) {
     static_assert(sizeof(T) == 4);
-    // Nearly every tile is whole, which is asked here once and not for each row.
+    // Where the matrix is as wide as the tile, nearly every tile is whole: asked here once and not for each row.
     const bool whole = first_row + Rows <= int(matrix.extent(0)) && Columns <= int(matrix.extent(1));
     const auto copy = [&]<class Piece>(std::type_identity<Piece>) {
         constexpr int width = sizeof(Piece) / sizeof(T), per_row = Columns / width, rows_at_once = Threads / per_row;
@@ -58,7 +59,7 @@ __device__ __forceinline__ void copy_tile_async(const simt::SharedTile<T, Rows, 
             for (int i = 0; i < Rows; i += rows_at_once)
                 simt::copy_async(tile.template vec<Piece>(r + i, c), matrix.template vec<Piece>(row + i, c));
         } else {
-#pragma unroll 1
+#pragma unroll 4
             for (int i = 0; i < Rows; i += rows_at_once)
                 simt::copy_async_or_zero(tile.template vec<Piece>(r + i, c), matrix, row + i, c);
         }

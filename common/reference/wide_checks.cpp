@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "common/reference/comparison.h"
 #include "common/reference/oracle.h"
@@ -102,6 +103,29 @@ double error_of(const AttentionEntry& entry, const torch::Tensor& q, const torch
         k[0][0][outlier][head_dim - 1] = -1e7 - 1000.0;
     }
     return within(error_of(entry, q, k, v, {}, device), 2e-5, head_dim);
+}
+
+::testing::AssertionResult huge_scores_are_weighed(const AttentionEntry& entry, int64_t head_dim, Mask mask,
+                                                   torch::Device device) {
+    torch::manual_seed(17);
+    const torch::Tensor q = torch::ones({1, 1, kQueries, head_dim}).to(device);
+    const torch::Tensor v = torch::randn({1, 1, kKeys, head_dim}).to(device);
+    const AttentionOptions options{.scale = 1.0, .mask = mask};
+    for (const float of_last_keys : {1e9f, -1e9f, 1.4e38f, -1.4e38f}) {
+        torch::Tensor k = torch::zeros({1, 1, kKeys, head_dim});
+        k.select(-1, 0).fill_(-1.2f * of_last_keys);
+        k.select(-1, 0).narrow(2, 150, kKeys - 150).fill_(of_last_keys);
+        k = k.to(device);
+        const Comparison verdict = compare_attention(entry(q, k, v, options), q, k, v, options);
+        if (!verdict.passed)
+            return ::testing::AssertionFailure()
+                   << "D = " << head_dim << ", last scores of " << of_last_keys << ": " << verdict.report;
+        k[0][0][3][0] = std::numeric_limits<float>::quiet_NaN();  // which all queries see
+        if (!entry(q, k, v, options).out.isnan().all().item<bool>())
+            return ::testing::AssertionFailure()
+                   << "D = " << head_dim << ", last scores of " << of_last_keys << ": a score of NaN is lost";
+    }
+    return ::testing::AssertionSuccess();
 }
 
 ::testing::AssertionResult weights_agree_where_the_shift_moves(const AttentionEntry& entry, int64_t head_dim, Mask mask,

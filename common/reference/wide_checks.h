@@ -28,6 +28,11 @@ namespace ladder::reference {
 ::testing::AssertionResult outliers_spare_their_neighbours(const AttentionEntry& entry, int64_t head_dim,
                                                            torch::Device device);
 
+/// Scores of 10^9 and near the ends of float's range, first those of one sign and then those of the other: whatever is
+/// computed of them on the way, the keys with the larger ones share the weight. A NaN among them makes the rows NaN.
+::testing::AssertionResult huge_scores_are_weighed(const AttentionEntry& entry, int64_t head_dim, Mask mask,
+                                                   torch::Device device);
+
 /// A maximum that creeps up from tile to tile moves the shift while older tiles still count: their weights and the new
 /// ones must be on one scale, to the last digit of maxima up to 1500.
 ::testing::AssertionResult weights_agree_where_the_shift_moves(const AttentionEntry& entry, int64_t head_dim, Mask mask,

@@ -119,15 +119,16 @@ std::vector<Contestant> contestants_of(const Case& what, const Tensors& inputs, 
 void time_all(const std::vector<Contestant>& contestants, const std::vector<Tensors>& sets, torch::Device device,
               const Effort& effort, std::vector<Measurement>& measurements) {
     for (;;) {
-        // One turn for all: whoever comes next gets the set that has rested longest.
-        std::size_t turn = 0, running = 0;
+        // Each takes the sets in the same order: those that are sampled alike are sampled on the same memory.
+        std::vector<std::size_t> turns(contestants.size());
+        std::size_t running = 0;
         std::vector<std::function<void()>> calls;
         std::vector<Measurement*> timed;
         for (std::size_t i = 0; i < contestants.size(); ++i) {
             if (!measurements[i].available()) continue;
             calls.push_back([&, i] {
                 running = i;
-                contestants[i].call(sets[turn++ % sets.size()]);
+                contestants[i].call(sets[turns[i]++ % sets.size()]);
             });
             timed.push_back(&measurements[i]);
         }

@@ -111,11 +111,13 @@ std::vector<Samples> time_interleaved(const Calls& calls, torch::Device device, 
     round->run(calls, repeats);
     const std::vector<double> estimate = round->run(calls, repeats);
 
+    // The same number for all that are repeated, since what a sample takes around its calls is spread over them.
+    const double fastest = *std::min_element(estimate.begin(), estimate.end());
+    const double needed = std::ceil(effort.sample_milliseconds / std::max(fastest, 1e-3));
+    const int most = int(std::clamp<double>(needed, 1, effort.most_calls_per_sample));
     std::vector<Samples> samples(calls.size());
-    for (std::size_t i = 0; i < calls.size(); ++i) {
-        const double needed = std::ceil(effort.sample_milliseconds / std::max(estimate[i], 1e-3));
-        samples[i].calls_per_sample = repeats[i] = int(std::clamp<double>(needed, 1, effort.most_calls_per_sample));
-    }
+    for (std::size_t i = 0; i < calls.size(); ++i)
+        samples[i].calls_per_sample = repeats[i] = estimate[i] < effort.sample_milliseconds ? most : 1;
     round->run(calls, repeats);  // warm at this pace too
 
     const auto begin = WallClock::now();

@@ -10,6 +10,7 @@
 #include "common/simt/cpu/block_recorder.h"
 #include "common/simt/cpu/copy_queue.h"
 #include "common/simt/cpu/cuda_names.h"
+#include "common/simt/cpu/fiber_stacks.h"
 #include "common/simt/cpu/global_shadow.h"
 #include "common/simt/cpu/sanitizers.h"
 #include "common/simt/cpu/shared_memory.h"
@@ -38,25 +39,6 @@ enum class Collective : std::uint32_t {
 /// Whether a launch's accesses to memory are checked and counted. Without, views are bare pointers, and barriers, warp
 /// collectives and the device's limits are all that the machine still watches.
 enum class Checks : bool { off, on };
-
-/// The stacks of a block's threads: one mapping, a guard page below each stack, pages touched only when used.
-class FiberStacks {
-  public:
-    FiberStacks() = default;
-    ~FiberStacks();
-    FiberStacks(const FiberStacks&) = delete;
-    FiberStacks& operator=(const FiberStacks&) = delete;
-
-    void reserve(int count);
-    void* top_of(int fiber) const;
-    const void* bottom_of(int fiber) const;
-    static std::size_t usable_bytes();
-    static constexpr std::size_t kStackBytes = (128 << 10) + kSanitizerStackBytes + 4096;
-
-  private:
-    std::byte* base_ = nullptr;
-    int count_ = 0;
-};
 
 /// Runs one thread block: its threads are fibers on the calling OS thread, and each runs until it meets a barrier or a
 /// warp collective that still waits for others. The order is fixed (the lowest runnable thread of the same warp, then
@@ -260,6 +242,7 @@ class Block {
     [[noreturn, gnu::cold, gnu::noinline]] void report_foreign_mask(Call call, SourceSite site);
     [[noreturn, gnu::cold, gnu::noinline]] void report_diverged_collective(Call call, const Pending& other,
                                                                            SourceSite site);
+    [[noreturn, gnu::cold, gnu::noinline]] void report_incomplete_warp(int warp, const Pending& done);
     [[noreturn, gnu::cold, gnu::noinline]] void report_absent_lane(int warp, const Pending& done, int to, int from);
     [[noreturn, gnu::cold, gnu::noinline]] void report_unsupported(int major, int minor, const char* instruction,
                                                                    SourceSite site);

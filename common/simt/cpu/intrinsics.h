@@ -103,9 +103,15 @@ __forceinline__ int __all_sync(unsigned mask, int predicate, simt::SourceSite si
 }
 
 // The GPU's fast versions trade a few last bits for speed; here they are exact.
-inline float __expf(float x) { return std::exp(x); }
+inline float __expf(float x) { return x == 0.0f ? 1.0f : std::exp(x); }
 inline float __logf(float x) { return std::log(x); }
 inline float __fdividef(float x, float y) { return x / y; }
+
+/// x y, rounded, also where the product is added to something at once: never part of a fused multiply-add.
+inline float __fmul_rn(float x, float y) {
+    const volatile float product = x * y;  // in memory, where no compiler looks for something to fuse
+    return product;
+}
 
 /// The smaller and the larger of two numbers of one type. Of a number and a NaN it is the number.
 template <class T>
