@@ -77,6 +77,11 @@ TEST(Fa2Tiled, HugeScoresAreWeighed) {
         EXPECT_TRUE(huge_scores_are_weighed(tiled, head_dim, Mask::none, test_device()));
 }
 
+TEST(Fa2Tiled, LargeRoundingsAreMadeGood) {
+    for (const int64_t head_dim : wide_head_dims())
+        EXPECT_TRUE(large_roundings_are_made_good(tiled, head_dim, Mask::none, test_device()));
+}
+
 TEST(Fa2Tiled, WeightsAgreeWhereTheShiftMoves) {
     for (const int64_t head_dim : wide_head_dims())
         EXPECT_TRUE(weights_agree_where_the_shift_moves(tiled, head_dim, Mask::none, test_device()));

@@ -361,6 +361,11 @@ TEST(CausalTiled, HugeScoresAreWeighed) {
         EXPECT_TRUE(huge_scores_are_weighed(tiled, head_dim, Mask::causal_bottom_right, test_device()));
 }
 
+TEST(CausalTiled, LargeRoundingsAreMadeGood) {
+    for (const int64_t head_dim : wide_head_dims())
+        EXPECT_TRUE(large_roundings_are_made_good(tiled, head_dim, Mask::causal_bottom_right, test_device()));
+}
+
 TEST(CausalTiled, WeightsAgreeWhereTheShiftMoves) {
     for (const int64_t head_dim : wide_head_dims())
         EXPECT_TRUE(weights_agree_where_the_shift_moves(tiled, head_dim, Mask::causal_bottom_right, test_device()));

@@ -177,7 +177,7 @@ TEST(Interleaving, CallsTakeTurnsAndFastOnesAreRepeated) {
     };
     const auto fast = [&] { order += 'f'; };
     const Effort effort{
-        .seconds = 0, .least_rounds = 4, .most_rounds = 9, .sample_milliseconds = 1, .most_calls_per_sample = 3};
+        .seconds = 0, .least_rounds = 4, .most_rounds = 9, .sample_milliseconds = 0.4, .most_calls_per_sample = 3};
     const std::vector<Samples> samples = time_interleaved({slow, fast}, torch::kCPU, effort);
     ASSERT_EQ(samples.size(), 2u);
     EXPECT_EQ(samples[0].calls_per_sample, 1);

@@ -100,6 +100,9 @@ inline constexpr float kNearEnough = 8.0f;
 /// nothing beside it.
 inline constexpr float kWinnerTakesAll = 0x1p30f;
 
+/// The most that rounding an exponent below kWinnerTakesAll may have to be made good for.
+inline constexpr float kMostMadeGood = 32.0f;
+
 /// Half of a row's maximum m, as a score: m is an exponent of 2, `scale_log2` times that. 0 where that is near enough,
 /// and from kWinnerTakesAll on.
 __device__ __forceinline__ float shift_for(float m, float scale_log2) {
@@ -113,14 +116,14 @@ __device__ __forceinline__ float base_of(float m) { return fabsf(m) < kWinnerTak
 /// A row's maximum, an exponent of 2, when `by` is added to its scores.
 __device__ __forceinline__ float shifted(float m, float by, float scale_log2) { return fmaf(scale_log2, by, m); }
 
-/// Whether a row's maximum, from which the shift is taken off already, is elsewhere than the shift was for. From
-/// kWinnerTakesAll on it always is, and the shift becomes 0.
+/// Whether a row's maximum, from which the shift is taken off already, is elsewhere than the shift was for. One beyond
+/// kWinnerTakesAll, whose shift is 0, always is.
 __device__ __forceinline__ bool is_far(float m, float shift, float scale_log2) {
     return fabsf(shifted(m, -shift, scale_log2)) > kNearEnough;
 }
 
 /// In rows whose maximum m is finite and beyond kWinnerTakesAll: 0 for the scores that are the maximum, -inf for all
-/// others. NaN stays NaN.
+/// others. NaN stays NaN. (A trace shows that, and not the scores.)
 template <int Rows, int Columns>
 __device__ __forceinline__ void keep_winners(float (&S)[Rows][Columns], const float (&m)[Rows], float scale_log2) {
 #pragma unroll
@@ -141,13 +144,14 @@ __device__ __forceinline__ void keep_winners(float (&S)[Rows][Columns], const fl
 /// elsewhere, as it may in a row's first tile, the row's shift moves, m_i with it, and the warp computes the tile
 /// again; rows whose shift stays get the same sums as before. (What else was tried: README.md of phase 3.)
 ///
-/// m_i is rounded where it moves, and what has been summed up under the old one is then worth `factor`, a little more
-/// or less than 1: `moved(i, factor)` multiplies row i's sums by it. (Where m_i is infinite, m_old - m_i is NaN, and
-/// fminf takes the other number.)
+/// m_i is rounded where it moves, and what has been summed up under the old one is then worth `factor`: a little more
+/// or less than 1, unless maxima are in the millions. `moved(i, factor)` multiplies row i's sums by it. (Where m_i is
+/// infinite, m_old - m_i is NaN, and fminf takes the other number. The sums are 0 then, or infinite.)
 ///
 /// A product that is rounded, as in m_new, and the same product in a fused multiply-add, which is not, differ by up to
 /// half a digit: of exponents beyond 2^30 by 64 and more, and then by more than any float can be raised to. So of rows
-/// with so large a maximum only the winners are kept. Their tiles are always computed twice.
+/// with so large a maximum only the winners are kept, from tiles that are computed twice. Scores whose products round
+/// to the same float all win, and where a product is beyond the largest float the row becomes NaN.
 template <class Owner, int B_r, int B_c, int D, int Pitch, class Hide, class Moved>
 __device__ __forceinline__ void multiply_shifted(float (&S)[Owner::rows][B_c / Owner::lanes_per_row],
                                                  float (&m_new)[Owner::rows], float (&m_i)[Owner::rows],
@@ -187,7 +191,7 @@ __device__ __forceinline__ void multiply_shifted(float (&S)[Owner::rows][B_c / O
                 shift[i] = shift_for(shifted(m_new[i], old_shift, scale_log2), scale_log2);
             const float by = old_shift - shift[i];  // 0 in a row whose shift stays
             m_i[i] = shifted(m_old, by, scale_log2);
-            moved(i, simt::fast_exp2(fminf(shifted(m_old - m_i[i], by, scale_log2), 1.0f)));
+            moved(i, simt::fast_exp2(fminf(shifted(m_old - m_i[i], by, scale_log2), kMostMadeGood)));
         }
     }
 }

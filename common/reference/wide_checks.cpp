@@ -128,6 +128,27 @@ double error_of(const AttentionEntry& entry, const torch::Tensor& q, const torch
     return ::testing::AssertionSuccess();
 }
 
+::testing::AssertionResult large_roundings_are_made_good(const AttentionEntry& entry, int64_t head_dim, Mask mask,
+                                                         torch::Device device) {
+    constexpr int64_t keys = 400, first_of_larger = 300;
+    torch::manual_seed(19);
+    const torch::Tensor q = torch::ones({1, 1, kQueries, head_dim}).to(device);
+    const torch::Tensor v = torch::randn({1, 1, keys, head_dim}).to(device);
+    const AttentionOptions options{.scale = 1.0, .mask = mask};
+    for (const float sign : {1.0f, -1.0f})
+        for (float score = 1.0e8f; score < 1.3e8f; score += 1.0e6f + 8.0f) {  // multiples of 8, as are all floats there
+            torch::Tensor k = torch::zeros({1, 1, keys, head_dim});
+            k.select(-1, 0).fill_(sign * score);
+            k.select(-1, 0).narrow(2, first_of_larger, 1).add_(8.0f);
+            k = k.to(device);
+            const Comparison verdict = compare_attention(entry(q, k, v, options), q, k, v, options);
+            if (!verdict.passed)
+                return ::testing::AssertionFailure()
+                       << "D = " << head_dim << ", scores of " << sign * score << ": " << verdict.report;
+        }
+    return ::testing::AssertionSuccess();
+}
+
 ::testing::AssertionResult weights_agree_where_the_shift_moves(const AttentionEntry& entry, int64_t head_dim, Mask mask,
                                                                torch::Device device) {
     constexpr int64_t keys = 1024, queries = 40, keys_per_level = 128;

@@ -33,6 +33,11 @@ namespace ladder::reference {
 ::testing::AssertionResult huge_scores_are_weighed(const AttentionEntry& entry, int64_t head_dim, Mask mask,
                                                    torch::Device device);
 
+/// Scores of 10^8, of which one is larger by a single float, 8, in a later tile: the old keys have a weight of e^-8
+/// each, though a maximum of that size is rounded by several powers of 2 where the shift moves.
+::testing::AssertionResult large_roundings_are_made_good(const AttentionEntry& entry, int64_t head_dim, Mask mask,
+                                                         torch::Device device);
+
 /// A maximum that creeps up from tile to tile moves the shift while older tiles still count: their weights and the new
 /// ones must be on one scale, to the last digit of maxima up to 1500.
 ::testing::AssertionResult weights_agree_where_the_shift_moves(const AttentionEntry& entry, int64_t head_dim, Mask mask,

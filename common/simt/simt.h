@@ -18,11 +18,13 @@
 #endif
 #define SIMT_NAMESPACE unchecked
 #include "common/simt/cpu/fast_exp2.h"
+#include "common/simt/cpu/fmaxf.h"
 #include "common/simt/cpu/unchecked/machine.h"
 #else
 #define SIMT_MACHINE cpu
 #define SIMT_NAMESPACE cpu
 #include "common/simt/cpu/fast_exp2.h"
+#include "common/simt/cpu/fmaxf.h"
 #include "common/simt/cpu/machine.h"
 #endif
 
@@ -30,3 +32,9 @@
 #include "common/simt/launch.h"
 #include "common/simt/tensor_argument.h"
 #include "common/simt/vector.h"
+
+#if !defined(__CUDACC__)
+namespace ladder::SIMT_MACHINE {
+using simt::fmaxf;  // which kernels find before the C library's
+}
+#endif

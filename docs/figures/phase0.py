@@ -63,9 +63,9 @@ def merge_tree():
     steps = [1 << s for s in range(WARP.bit_length() - 1)]
     figure = Figure(
         "Merging states over lanes, warps and the block",
-        f"The {WARP} lanes of a warp exchange their states in {len(steps)} steps of shuffles. After each, a lane "
-        f"knows twice as many. Then the {warps} warps of a block leave one state each in shared memory, and after a "
-        "barrier every warp merges these too.")
+        f"The {WARP} lanes of a warp exchange their maxima in {len(steps)} steps of shuffles, and their sums in as many. "
+        f"After each, a lane knows of twice as many. Then the {warps} warps of a block leave one state each in shared "
+        "memory, and after a barrier every warp merges these too.")
     left, lane, step_height, top = 96, 16.25, 38, 74
     x = [left + lane * (i + 0.5) for i in range(WARP)]
 

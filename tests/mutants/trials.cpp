@@ -167,6 +167,8 @@ std::vector<Trial> wide_attention_trials(const reference::AttentionEntry& entry,
     trials.push_back(trial("tiled_once", [=] { return reference::small_scores_are_computed_once(wide, 32); }));
     trials.push_back(
         trial("tiled_huge", [=] { return reference::huge_scores_are_weighed(wide, 32, Mask::none, torch::kCPU); }));
+    trials.push_back(trial(
+        "tiled_rounded", [=] { return reference::large_roundings_are_made_good(wide, 32, Mask::none, torch::kCPU); }));
     trials.push_back(trial("tiled_creeping", [=] {
         return reference::weights_agree_where_the_shift_moves(wide, 32, Mask::none, torch::kCPU);
     }));

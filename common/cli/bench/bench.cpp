@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <span>
 #include <stdexcept>
 
@@ -39,8 +40,8 @@ Effort effort_for(const Case& what, const Request& request, Effort effort) {
     return effort;
 }
 
-/// So many input sets that by the time one comes up again, eight times the cache has passed. On the CPU machine, whose
-/// time is the interpreter's, two do.
+/// So many input sets that eight times the cache has passed by the time that a call meets one again. On the CPU
+/// machine, whose time is the interpreter's, two do.
 int input_sets(const Tensors& one_set, std::int64_t cache_bytes) {
     constexpr std::int64_t kTimesCache = 8, kMost = 512;
     std::int64_t bytes = 0;
@@ -119,8 +120,10 @@ std::vector<Contestant> contestants_of(const Case& what, const Tensors& inputs, 
 void time_all(const std::vector<Contestant>& contestants, const std::vector<Tensors>& sets, torch::Device device,
               const Effort& effort, std::vector<Measurement>& measurements) {
     for (;;) {
-        // Each takes the sets in the same order: those that are sampled alike are sampled on the same memory.
+        // Each goes through all sets, lest anybody be timed on other memory than the others, and starts one further
+        // than whoever comes before it.
         std::vector<std::size_t> turns(contestants.size());
+        std::iota(turns.begin(), turns.end(), 0);
         std::size_t running = 0;
         std::vector<std::function<void()>> calls;
         std::vector<Measurement*> timed;

@@ -103,6 +103,8 @@ std::unique_ptr<Round> round_on(torch::Device device) {
 }
 #endif
 
+constexpr double kNobodySees = 4;  ///< times the length of a sample
+
 }  // namespace
 
 std::vector<Samples> time_interleaved(const Calls& calls, torch::Device device, const Effort& effort) {
@@ -111,13 +113,14 @@ std::vector<Samples> time_interleaved(const Calls& calls, torch::Device device, 
     round->run(calls, repeats);
     const std::vector<double> estimate = round->run(calls, repeats);
 
-    // The same number for all that are repeated, since what a sample takes around its calls is spread over them.
+    // As often as the fastest, since what a sample takes besides its calls is spread over them. It is some
+    // microseconds: where a call takes long, nobody sees it.
     const double fastest = *std::min_element(estimate.begin(), estimate.end());
     const double needed = std::ceil(effort.sample_milliseconds / std::max(fastest, 1e-3));
     const int most = int(std::clamp<double>(needed, 1, effort.most_calls_per_sample));
     std::vector<Samples> samples(calls.size());
     for (std::size_t i = 0; i < calls.size(); ++i)
-        samples[i].calls_per_sample = repeats[i] = estimate[i] < effort.sample_milliseconds ? most : 1;
+        samples[i].calls_per_sample = repeats[i] = estimate[i] < kNobodySees * effort.sample_milliseconds ? most : 1;
     round->run(calls, repeats);  // warm at this pace too
 
     const auto begin = WallClock::now();

@@ -12,7 +12,8 @@ struct Effort {
     double seconds = 0.5;              ///< for all calls together, once warm
     int least_rounds = 5;              ///< even if that takes longer
     int most_rounds = 100;             ///< even if that takes less
-    double sample_milliseconds = 0.2;  ///< calls that are faster are repeated within a sample
+    double sample_milliseconds = 0.2;  ///< where the fastest call is faster, it is repeated within a sample, and
+                                       ///< with it all that take up to four times as long as this
     int most_calls_per_sample = 10;
 };
 
