@@ -298,7 +298,7 @@ TEST(GlobalOracle, BlocksHandInInAnyOrder) {
                     if (does[b][c][false]) touch.read = {b, tensor_id("cells"), sites(c, false)};
                     touched.push_back(touch);
                 }
-                launch.hand_in(std::uint64_t(b), touched);
+                GlobalLaunchShadow::HandIn(launch, std::uint64_t(b)).take(touched);
             }
             const auto report = launch.conflict(UINT64_MAX);
             ASSERT_EQ(report.has_value(), !all.empty());

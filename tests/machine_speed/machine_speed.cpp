@@ -335,8 +335,10 @@ Outcome decode_race(ElementType type, std::mt19937& random, int rounds) {
         rounds);
 }
 
+/// As many elements whatever the columns: what a row costs besides them shows.
+template <std::int64_t Columns>
 Outcome softmax_race(ElementType type, std::mt19937& random, int rounds) {
-    constexpr std::int64_t rows = 512, columns = 1024;
+    constexpr std::int64_t columns = Columns, rows = (1 << 19) / columns;
     Buffer x("x", type, {rows, columns}), y("y", type, {rows, columns});
     x.fill(random);
     const SoftmaxArguments a{.x = x.argument(), .y = y.argument()};
@@ -363,7 +365,7 @@ int main(int argc, char** argv) {
     simt::set_cpu_workers(1);
     std::mt19937 random(1);
     std::vector<Outcome> outcomes;
-    for (const auto race : {attention_race, decode_race, softmax_race})
+    for (const auto race : {attention_race, decode_race, softmax_race<1024>, softmax_race<4096>})
         for (const ElementType type : {ElementType::f32, ElementType::f16})
             outcomes.push_back(race(type, random, rounds));
     const Costs costs = measure_costs(rounds);

@@ -168,7 +168,7 @@ void Block::finish_thread() {
     for (int p = w.pending_count - 1; p >= 0; --p)
         if (w.pending[p].arrived == (w.pending[p].call.mask & w.live)) complete(w, p);
     if (alive_ == 0) leave();
-    const int next = next_runnable();
+    const int next = w.runnable & (bit << 1) ? current_thread_ + 1 : next_runnable();
     Fiber& finished = *fiber_;
     switch_fibers(finished, *make_current(fibers_[next], next), true);
     __builtin_unreachable();

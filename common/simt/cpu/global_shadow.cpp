@@ -57,23 +57,33 @@ std::optional<GlobalLaunchShadow::Claim> GlobalLaunchShadow::claim(std::uintptr_
                              .block = index_of(party.block_after - 1)}};
 }
 
-void GlobalLaunchShadow::hand_in(std::uint64_t block, const std::vector<Touch>& touched) {
-    const std::scoped_lock lock(mutex_);
-    Page* page = nullptr;
+[[gnu::always_inline]] inline GlobalLaunchShadow::Party GlobalLaunchShadow::party(std::uint64_t block,
+                                                                                  const GlobalAccessRecord& access) {
+    const Instruction instruction{access.site, access.tensor};
+    if (recent_instruction_ >= instructions_.size() || instructions_[recent_instruction_] != instruction) [[unlikely]]
+        note(instruction);
+    return {.block_after = block + 1, .thread = std::uint64_t(access.thread), .instruction = recent_instruction_};
+}
+
+void GlobalLaunchShadow::HandIn::take(std::span<const Touch> touched) {
     for (const Touch& touch : touched) {
-        if (!page || page->region != touch.region || touch.cell - page->first_cell >= kPageCells)
-            page = &page_of(*touch.region, touch.cell);
-        Cell& cell = page->cells[touch.cell - page->first_cell];
+        if (!page_ || page_->region != touch.region || touch.cell - page_->first_cell >= kPageCells)
+            page_ = &launch_.page_of(*touch.region, touch.cell);
+        Cell& cell = page_->cells[touch.cell - page_->first_cell];
+        const auto meet = [&](Party newcomer, bool writes, Party other, bool other_writes) {
+            if (other.known() && other.block_after != newcomer.block_after) [[unlikely]]
+                launch_.meet_other_block(newcomer, writes, other, other_writes, touch);
+        };
         if (touch.read.thread >= 0) {
-            const Party reader = party(block, touch.read);
-            meet(reader, false, cell.writer, true, touch);
+            const Party reader = launch_.party(block_, touch.read);
+            meet(reader, false, cell.writer, true);
             keep_lowest_readers(cell, reader);
         }
         if (touch.write.thread >= 0) {
-            const Party writer = party(block, touch.write);
-            meet(writer, true, cell.writer, true, touch);
-            meet(writer, true, cell.reader, false, touch);
-            meet(writer, true, cell.other_reader, false, touch);
+            const Party writer = launch_.party(block_, touch.write);
+            meet(writer, true, cell.writer, true);
+            meet(writer, true, cell.reader, false);
+            meet(writer, true, cell.other_reader, false);
             if (!cell.writer.known() || writer.block_after < cell.writer.block_after) cell.writer = writer;
         }
     }
@@ -86,15 +96,11 @@ GlobalLaunchShadow::Page& GlobalLaunchShadow::page_of(const GlobalRegion& region
     return *page;
 }
 
-GlobalLaunchShadow::Party GlobalLaunchShadow::party(std::uint64_t block, const GlobalAccessRecord& access) {
-    const Instruction instruction{access.site, access.tensor};
-    if (recent_instruction_ >= instructions_.size() || instructions_[recent_instruction_] != instruction) {
-        const auto known = std::ranges::find(instructions_, instruction);
-        recent_instruction_ = std::size_t(known - instructions_.begin());
-        if (known == instructions_.end()) instructions_.push_back(instruction);
-        if (instructions_.size() > UINT16_MAX) throw std::length_error("a kernel with more than 65535 source lines");
-    }
-    return {.block_after = block + 1, .thread = std::uint64_t(access.thread), .instruction = recent_instruction_};
+void GlobalLaunchShadow::note(const Instruction& instruction) {
+    const auto known = std::ranges::find(instructions_, instruction);
+    recent_instruction_ = std::size_t(known - instructions_.begin());
+    if (known == instructions_.end()) instructions_.push_back(instruction);
+    if (instructions_.size() > UINT16_MAX) throw std::length_error("a kernel with more than 65535 source lines");
 }
 
 void GlobalLaunchShadow::keep_lowest_readers(Cell& cell, Party reader) {
@@ -103,9 +109,9 @@ void GlobalLaunchShadow::keep_lowest_readers(Cell& cell, Party reader) {
         cell.other_reader = reader;
 }
 
-void GlobalLaunchShadow::meet(Party newcomer, bool newcomer_writes, Party other, bool other_writes,
-                              const Touch& where) {
-    if (!other.known() || other.block_after == newcomer.block_after || ScopedLeniency::active()) return;
+void GlobalLaunchShadow::meet_other_block(Party newcomer, bool newcomer_writes, Party other, bool other_writes,
+                                          const Touch& where) {
+    if (ScopedLeniency::active()) return;
     const bool newcomer_is_later = newcomer.block_after > other.block_after;
     const bool later_writes = newcomer_is_later ? newcomer_writes : other_writes;
     const Conflict conflict{.later = newcomer_is_later ? newcomer : other,
@@ -178,21 +184,23 @@ void GlobalShadow::start_block(GlobalLaunchShadow& launch, std::uint64_t block) 
 
 void GlobalShadow::end_block() {
     if (used_chunks_ == 0) return;
-    touched_.clear();
+    GlobalLaunchShadow::HandIn hand_in(*launch_, block_);
+    std::array<GlobalLaunchShadow::Touch, kChunkCells> touched;
     for (std::size_t n = 0; n < used_chunks_; ++n) {
         const Chunk& chunk = chunks_[n];
+        std::size_t count = 0;
         for (std::size_t i = 0; i < kChunkCells; ++i) {
             const Cell& c = chunk.cells[i];
             GlobalLaunchShadow::Touch touch{.region = chunk.region, .cell = chunk.first_cell + i};
             if (c.write_interval >= first_interval_) touch.write = {c.writer, c.write_tensor, c.write_site};
             if (c.read_interval >= first_interval_) touch.read = {c.reader, c.read_tensor, c.read_site};
-            if (touch.write.thread >= 0 || touch.read.thread >= 0) touched_.push_back(touch);
+            if (touch.write.thread >= 0 || touch.read.thread >= 0) touched[count++] = touch;
         }
-        chunk_numbers_.erase(chunk.region->address_of(chunk.first_cell));
+        hand_in.take(std::span(touched).first(count));
     }
+    chunk_numbers_.clear();
     used_chunks_ = 0;
     recent_key_ = 0;
-    launch_->hand_in(block_, touched_);
 }
 
 void GlobalShadow::look_up(int tensor, std::uintptr_t address) {
@@ -234,15 +242,14 @@ GlobalShadow::Chunk& GlobalShadow::chunk_of(const GlobalRegion& region, std::siz
     const std::size_t first = cell / kChunkCells * kChunkCells;
     const std::uintptr_t key = region.address_of(first);
     if (key != recent_key_) {
-        const auto [known, is_new] = chunk_numbers_.try_emplace(key, std::uint32_t(used_chunks_));
-        if (is_new) {
+        recent_key_ = key;
+        recent_chunk_ = chunk_numbers_.find_or_add(key, std::uint32_t(used_chunks_));
+        if (recent_chunk_ == used_chunks_) {
             if (used_chunks_ == chunks_.size()) chunks_.emplace_back();
             Chunk& chunk = chunks_[used_chunks_++];
             chunk.region = &region;
             chunk.first_cell = first;
         }
-        recent_key_ = key;
-        recent_chunk_ = known->second;
     }
     return chunks_[recent_chunk_];
 }

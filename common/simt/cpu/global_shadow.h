@@ -8,10 +8,12 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "common/simt/cpu/chunk_index.h"
 #include "common/simt/cpu/cuda_names.h"
 #include "common/simt/cpu/global_memory.h"
 #include "common/simt/cpu/traffic.h"
@@ -35,6 +37,8 @@ struct GlobalAccessRecord {
 /// wrote and the two lowest that read are kept. That is enough to find, whatever the order, the conflict that would
 /// have come up first had the blocks run one after another: it is the one that is reported.
 class GlobalLaunchShadow {
+    struct Page;
+
   public:
     /// `previous`: the launch before it, if this one may start while that one still runs.
     GlobalLaunchShadow(const char* kernel, dim3 grid, std::shared_ptr<const GlobalLaunchShadow> previous);
@@ -47,7 +51,19 @@ class GlobalLaunchShadow {
         std::size_t cell;
         GlobalAccessRecord write{}, read{};
     };
-    void hand_in(std::uint64_t block, const std::vector<Touch>& touched);
+    /// A block's turn to say what it touched. As long as one lives, no other block gets a word in.
+    class HandIn {
+      public:
+        HandIn(GlobalLaunchShadow& launch, std::uint64_t block)
+            : launch_(launch), lock_(launch.mutex_), block_(block) {}
+        void take(std::span<const Touch> touched);
+
+      private:
+        GlobalLaunchShadow& launch_;
+        std::scoped_lock<std::mutex> lock_;
+        std::uint64_t block_;
+        Page* page_ = nullptr;  // of the last touch
+    };
 
     bool has_conflict() const { return has_conflict_; }
 
@@ -105,7 +121,8 @@ class GlobalLaunchShadow {
 
     Page& page_of(const GlobalRegion& region, std::size_t cell);
     Party party(std::uint64_t block, const GlobalAccessRecord& access);
-    void meet(Party newcomer, bool newcomer_writes, Party other, bool other_writes, const Touch& where);
+    void note(const Instruction& instruction);
+    void meet_other_block(Party newcomer, bool newcomer_writes, Party other, bool other_writes, const Touch& where);
     static void keep_lowest_readers(Cell& cell, Party reader);
     std::array<unsigned, 3> index_of(std::uint64_t block) const;
 
@@ -196,12 +213,11 @@ class GlobalShadow {
     GlobalLaunchShadow* launch_ = nullptr;
     std::uint64_t launch_number_ = 0, block_ = 0;
     std::array<Known, kMaxTensorNames> known_{};
-    std::unordered_map<std::uintptr_t, std::uint32_t> chunk_numbers_;
+    ChunkIndex chunk_numbers_;   // by the address of their first cells
     std::vector<Chunk> chunks_;  // the first used_chunks_ belong to this block
     std::size_t used_chunks_ = 0;
     std::uintptr_t recent_key_ = 0;
     std::uint32_t recent_chunk_ = 0;
-    std::vector<GlobalLaunchShadow::Touch> touched_;
     // Intervals only grow, across blocks too: what an earlier block left in a chunk is older than first_interval_.
     std::uint32_t first_interval_ = 1, block_interval_ = 1;
     std::bitset<1024> waited_;  // by thread: for the launch before
