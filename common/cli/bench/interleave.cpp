@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <numeric>
+#include <random>
 #include <stdexcept>
 
 #ifdef LADDER_WITH_CUDA
@@ -23,21 +25,23 @@ double milliseconds_since(WallClock::time_point begin) {
     return std::chrono::duration<double, std::milli>(WallClock::now() - begin).count();
 }
 
-/// Samples every call once: milliseconds for `repeats[i]` repetitions of calls[i].
+/// Samples every call once, in this order: milliseconds for `repeats[i]` repetitions of calls[i].
 class Round {
   public:
     virtual ~Round() = default;
-    virtual std::vector<double> run(const Calls& calls, const std::vector<int>& repeats) = 0;
+    virtual std::vector<double> run(const Calls& calls, const std::vector<int>& repeats,
+                                    const std::vector<std::size_t>& order) = 0;
 };
 
 class RoundByWallClock : public Round {
   public:
-    std::vector<double> run(const Calls& calls, const std::vector<int>& repeats) override {
-        std::vector<double> milliseconds;
-        for (std::size_t i = 0; i < calls.size(); ++i) {
+    std::vector<double> run(const Calls& calls, const std::vector<int>& repeats,
+                            const std::vector<std::size_t>& order) override {
+        std::vector<double> milliseconds(calls.size());
+        for (const std::size_t i : order) {
             const auto begin = WallClock::now();
             for (int n = 0; n < repeats[i]; ++n) calls[i]();
-            milliseconds.push_back(milliseconds_since(begin));
+            milliseconds[i] = milliseconds_since(begin);
         }
         return milliseconds;
     }
@@ -58,11 +62,12 @@ class RoundByEvents : public Round {
         if (const int kilohertz = attribute(cudaDevAttrClockRate, device)) cycles_per_millisecond_ = kilohertz;
     }
 
-    std::vector<double> run(const Calls& calls, const std::vector<int>& repeats) override {
+    std::vector<double> run(const Calls& calls, const std::vector<int>& repeats,
+                            const std::vector<std::size_t>& order) override {
         while (events_.size() < calls.size()) events_.push_back(std::make_unique<Pair>());
         if (queueing_ > 0) at::cuda::sleep(std::int64_t(queueing_ * cycles_per_millisecond_));
         const auto begin = WallClock::now();
-        for (std::size_t i = 0; i < calls.size(); ++i) {
+        for (const std::size_t i : order) {
             other_memory_.sum();
             events_[i]->begin.record();
             for (int n = 0; n < repeats[i]; ++n) calls[i]();
@@ -110,8 +115,10 @@ constexpr double kNobodySees = 4;  ///< times the length of a sample
 std::vector<Samples> time_interleaved(const Calls& calls, torch::Device device, const Effort& effort) {
     const std::unique_ptr<Round> round = round_on(device);
     std::vector<int> repeats(calls.size(), 1);
-    round->run(calls, repeats);
-    const std::vector<double> estimate = round->run(calls, repeats);
+    std::vector<std::size_t> order(calls.size());
+    std::iota(order.begin(), order.end(), 0);
+    round->run(calls, repeats, order);
+    const std::vector<double> estimate = round->run(calls, repeats, order);
 
     // As often as the fastest, since what a sample takes besides its calls is spread over them. It is some
     // microseconds: where a call takes long, nobody sees it.
@@ -121,12 +128,14 @@ std::vector<Samples> time_interleaved(const Calls& calls, torch::Device device, 
     std::vector<Samples> samples(calls.size());
     for (std::size_t i = 0; i < calls.size(); ++i)
         samples[i].calls_per_sample = repeats[i] = estimate[i] < kNobodySees * effort.sample_milliseconds ? most : 1;
-    round->run(calls, repeats);  // warm at this pace too
+    round->run(calls, repeats, order);  // warm at this pace too
 
+    std::mt19937 random(1);
     const auto begin = WallClock::now();
     for (int n = 0; n < effort.most_rounds; ++n) {
         if (n >= effort.least_rounds && milliseconds_since(begin) > 1000 * effort.seconds) break;
-        const std::vector<double> milliseconds = round->run(calls, repeats);
+        std::shuffle(order.begin(), order.end(), random);
+        const std::vector<double> milliseconds = round->run(calls, repeats, order);
         for (std::size_t i = 0; i < calls.size(); ++i) samples[i].milliseconds.push_back(milliseconds[i] / repeats[i]);
     }
     return samples;

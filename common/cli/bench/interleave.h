@@ -23,8 +23,9 @@ struct Samples {
     int calls_per_sample = 1;
 };
 
-/// Times `calls` round-robin, so that whatever changes with time (clocks, temperature, a neighbour) touches all of them
-/// alike: warm-up first, then rounds in which each call is sampled once.
+/// Times `calls` in turns, so that whatever changes with time (clocks, temperature, a neighbour) touches all of them
+/// alike: warm-up first, then rounds in which each call is sampled once. Each round draws an order of its own, since
+/// who comes before may matter.
 ///
 /// On a GPU a sample is the time between two CUDA events around the call's kernels. The GPU is kept waiting at the
 /// start of a round until the host has queued all of it, so that the time which the host needs to prepare a call is not
