@@ -21,7 +21,7 @@ namespace ladder {
 AttentionResult causal_forward(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                const AttentionOptions& options = {});
 
-/// The same with the kernel of causal.cuh, always. Rows with scores beyond 1.4 10^9 may become NaN there (README.md,
+/// The same with the kernel of causal.cuh, always. Rows with scores beyond 1.5 10^9 may become NaN there (README.md,
 /// "exp2, and one FMA for a score").
 AttentionResult causal_plain_forward(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                      const AttentionOptions& options = {});

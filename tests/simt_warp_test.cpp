@@ -294,10 +294,10 @@ TEST(Intrinsics, TheSmallerAndTheLarger) {
     EXPECT_EQ(min(3u, 5u), 3u);
     EXPECT_EQ(max(1.5f, std::numeric_limits<float>::quiet_NaN()), 1.5f);
     for (const float x : {-2.0f, 0.0f, 3.0f, -std::numeric_limits<float>::infinity()}) {
-        EXPECT_EQ(simt::fmaxf(x, 0.0f), std::fmax(x, 0.0f));
-        EXPECT_EQ(simt::fmaxf(0.0f, x), std::fmax(x, 0.0f));
-        EXPECT_EQ(simt::fmaxf(x, std::numeric_limits<float>::quiet_NaN()), x);
-        EXPECT_EQ(simt::fmaxf(std::numeric_limits<float>::quiet_NaN(), x), x);
+        EXPECT_EQ(simt::for_kernels::fmaxf(x, 0.0f), std::fmax(x, 0.0f));
+        EXPECT_EQ(simt::for_kernels::fmaxf(0.0f, x), std::fmax(x, 0.0f));
+        EXPECT_EQ(simt::for_kernels::fmaxf(x, std::numeric_limits<float>::quiet_NaN()), x);
+        EXPECT_EQ(simt::for_kernels::fmaxf(std::numeric_limits<float>::quiet_NaN(), x), x);
     }
     EXPECT_EQ(min(std::numeric_limits<float>::quiet_NaN(), 1.5f), 1.5f);
 }

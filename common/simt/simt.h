@@ -35,6 +35,6 @@
 
 #if !defined(__CUDACC__)
 namespace ladder::SIMT_MACHINE {
-using simt::fmaxf;  // which kernels find before the C library's
+using simt::for_kernels::fmaxf;
 }
 #endif

@@ -120,7 +120,7 @@ std::vector<Contestant> contestants_of(const Case& what, const Tensors& inputs, 
 void time_all(const std::vector<Contestant>& contestants, const std::vector<Tensors>& sets, torch::Device device,
               const Effort& effort, std::vector<Measurement>& measurements) {
     for (;;) {
-        // Each goes through all sets, lest anybody be timed on other memory than the others, and starts somewhere else.
+        // Each goes on through the sets, lest anybody be timed on other memory than the others, and starts elsewhere.
         std::vector<std::size_t> turns(contestants.size());
         std::iota(turns.begin(), turns.end(), 0);
         std::size_t running = 0;

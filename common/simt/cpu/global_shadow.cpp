@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 #include <tuple>
+#include <utility>
 
 #include "common/simt/cpu/block.h"
 #include "common/simt/cpu/leniency.h"
@@ -184,9 +185,12 @@ void GlobalShadow::start_block(GlobalLaunchShadow& launch, std::uint64_t block) 
 
 void GlobalShadow::end_block() {
     if (used_chunks_ == 0) return;
+    const std::size_t used = std::exchange(used_chunks_, 0);
+    chunk_numbers_.clear();
+    recent_key_ = 0;
     GlobalLaunchShadow::HandIn hand_in(*launch_, block_);
     std::array<GlobalLaunchShadow::Touch, kChunkCells> touched;
-    for (std::size_t n = 0; n < used_chunks_; ++n) {
+    for (std::size_t n = 0; n < used; ++n) {
         const Chunk& chunk = chunks_[n];
         std::size_t count = 0;
         for (std::size_t i = 0; i < kChunkCells; ++i) {
@@ -198,9 +202,6 @@ void GlobalShadow::end_block() {
         }
         hand_in.take(std::span(touched).first(count));
     }
-    chunk_numbers_.clear();
-    used_chunks_ = 0;
-    recent_key_ = 0;
 }
 
 void GlobalShadow::look_up(int tensor, std::uintptr_t address) {
