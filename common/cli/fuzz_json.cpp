@@ -6,6 +6,7 @@
 #include "common/attention/machine.h"
 #include "common/cli/fuzz.h"
 #include "common/cli/fuzz_entries.h"
+#include "common/records/compact.h"
 
 namespace ladder::cli {
 namespace {
@@ -59,7 +60,7 @@ void write_json(const fuzz::Request& request, const fuzz::Result& result, const 
     for (const fuzz::Finding& finding : result.findings)
         json["findings"].push_back(to_json(request, entries[finding.entry], finding));
     std::ofstream stream(file);
-    stream << json.dump(2) << '\n';
+    stream << compact_text(json);
     if (!stream.flush())
         throw std::runtime_error("--json: \"" + file + "\" cannot be written; name a file in a folder that exists");
 }

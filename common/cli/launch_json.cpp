@@ -3,6 +3,8 @@
 #include <fstream>
 #include <stdexcept>
 
+#include "common/records/compact.h"
+
 namespace ladder::cli {
 
 Json json_of(const simt::LaunchRecord& launch) {
@@ -36,7 +38,7 @@ Json json_of(const simt::LaunchRecord& launch) {
 
 void write_json(const Json& json, const std::string& file) {
     std::ofstream stream(file);
-    stream << json.dump(2) << '\n';
+    stream << compact_text(json);
     if (!stream.flush())
         throw std::runtime_error("--json: \"" + file + "\" cannot be written; name a file in a folder that exists");
 }

@@ -14,7 +14,7 @@ import unittest
 import xml.etree.ElementTree
 
 PROGRAM, REPOSITORY = sys.argv[1:3]
-sys.path.insert(0, os.path.join(REPOSITORY, "docs"))
+sys.path.insert(0, os.path.join(REPOSITORY, "common/pages"))
 import speed_table  # noqa: E402
 
 PLOTS = {"ladder.svg", "throughput.svg", "decode.svg", "roofline.svg"}

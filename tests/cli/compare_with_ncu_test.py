@@ -1,4 +1,4 @@
-"""Tests of docs/compare_with_ncu.py, on a table in the form of ncu's, written by hand: no GPU and no ncu are needed.
+"""Tests of common/records/compare_with_ncu.py, on a table in the form of ncu's, written by hand: no GPU and no ncu are needed.
 
   python3 compare_with_ncu_test.py PATH/ladder-program PATH/compare_with_ncu.py
 """

@@ -1,4 +1,4 @@
-"""Tests of docs/refresh.py, in a small book with a small ladder of its own.
+"""Tests of common/pages/refresh.py, in a small book with a small ladder of its own.
 
   python3 refresh_test.py PATH/refresh.py
 """

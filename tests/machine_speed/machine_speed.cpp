@@ -30,6 +30,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/records/compact.h"
 #include "common/simt/cpu/float16.h"
 #include "common/simt/device.h"
 #include "common/simt/launch_log.h"
@@ -373,7 +374,7 @@ int main(int argc, char** argv) {
 
     if (!json_file.empty()) {
         std::ofstream file(json_file);
-        file << json_of(outcomes, costs, rounds).dump(2) << "\n";
+        file << ladder::compact_text(json_of(outcomes, costs, rounds));
         if (!file.flush()) {
             fmt::print(stderr, "cannot write {}\n", json_file);
             return EXIT_FAILURE;

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "common/cli/bench/report.h"
+#include "common/records/compact.h"
 
 namespace ladder::cli::bench {
 namespace {
@@ -266,7 +267,7 @@ std::string to_json(const Report& report) {
                  {"cases", Json::array()}};
     for (const Ceiling& ceiling : report.ceilings) json["ceilings"].push_back(json_of(ceiling));
     for (const CaseResult& result : report.cases) json["cases"].push_back(json_of(report, result));
-    return json.dump(1, ' ', false, Json::error_handler_t::replace) + '\n';
+    return compact_text(json);
 }
 
 Report from_json(const std::string& text, const std::string& source) {

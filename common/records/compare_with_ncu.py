@@ -1,6 +1,6 @@
 """Holds what the CPU machine counts against what Nsight Compute measures, kernel by kernel, on the same problems.
 
-  python3 docs/compare_with_ncu.py --out docs/results/h200-counters      on a machine with a GPU, ncu and a CUDA build
+  python3 common/records/compare_with_ncu.py --out docs/results/h200-counters      on a machine with a GPU, ncu and a CUDA build
 
 Each problem runs twice through `ladder profile`: on the CPU machine, with the limits of the GPU's profile, and on the GPU under
 ncu. Writes FILE.json and FILE.txt, and ends with 1 if a difference is left that nothing explains. What the counters mean, and
@@ -26,7 +26,9 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "common/records"))
+import compact  # noqa: E402
 
 PROBLEMS = {
     "f32": ["--heads", "2", "--keys", "256", "--head-dim", "64", "--dtype", "f32"],
@@ -361,7 +363,7 @@ def main():
                 report["verdicts"][line["verdict"]] = report["verdicts"].get(line["verdict"], 0) + 1
 
     out = pathlib.Path(options.out)
-    out.with_suffix(".json").write_text(json.dumps(report, indent=1) + "\n")
+    out.with_suffix(".json").write_text(compact.text(report))
     text = as_text(report)
     out.with_suffix(".txt").write_text(text)
     print(text)

@@ -1,8 +1,8 @@
 """Keeps true what the pages quote: code, what the ladder prints, recorded speeds, exercises, the timetable.
 
-  python3 docs/refresh.py [PAGE…]                  rewrites the marked pieces of the pages, or of all of them
-  python3 docs/refresh.py --check [PAGE…]          changes nothing; fails if a page says what is no longer so
-  python3 docs/refresh.py --program FILE …         runs another ladder than build/common/cli/ladder
+  python3 common/pages/refresh.py [PAGE…]                  rewrites the marked pieces of the pages, or of all of them
+  python3 common/pages/refresh.py --check [PAGE…]          changes nothing; fails if a page says what is no longer so
+  python3 common/pages/refresh.py --program FILE …         runs another ladder than build/common/cli/ladder
 
 A piece stands between two comments on lines of their own, and everything between them belongs to this script:
 
@@ -33,7 +33,7 @@ import textwrap
 import exercise_table
 import speed_table
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "common/classroom"))
 import marks  # noqa: E402
 
@@ -232,7 +232,7 @@ def main():
         if before == after:
             continue
         if arguments.check:
-            print(f"{name} does not show what is so now: run python3 docs/refresh.py", file=sys.stderr)
+            print(f"{name} does not show what is so now: run python3 common/pages/refresh.py", file=sys.stderr)
             failed = True
         else:
             page.write_text(after)
