@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(sys.argv[1], "docs/site")))
+sys.path.insert(0, str(pathlib.Path(sys.argv[1], "common/site")))
 import check_links  # noqa: E402
 import code_filter  # noqa: E402
 import markdown_filter  # noqa: E402

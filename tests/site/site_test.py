@@ -70,11 +70,11 @@ def problems_of(browser, page):
 class Site(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        built = subprocess.run([sys.executable, REPOSITORY / "docs/site/build.py", "--output", OUTPUT], capture_output=True, text=True)
+        built = subprocess.run([sys.executable, REPOSITORY / "common/site/build.py", "--output", OUTPUT], capture_output=True, text=True)
         if built.returncode != 0:
             raise AssertionError(f"the site was not built:\n{built.stdout}{built.stderr}")
         cls.pages = sorted(SITE.glob("*.html"))
-        sys.path.insert(0, str(REPOSITORY / "docs/site"))
+        sys.path.insert(0, str(REPOSITORY / "common/site"))
         import pages
         cls.book = [SITE / pages.html_file(page) for page in pages.all_pages()]
 

@@ -1,6 +1,6 @@
 """Doxygen's input filter for the code, whose comments follow conventions that Doxygen does not know.
 
-  python3 docs/site/code_filter.py FILE       writes the file to the standard output, line for line
+  python3 common/site/code_filter.py FILE       writes the file to the standard output, line for line
 
   - A `///` comment holds for all declarations that follow it without an empty line between them, and a `///<` comment for
     all names that its line declares. The filter makes a group of them (DISTRIBUTE_GROUP_DOC); Doxygen alone would give the

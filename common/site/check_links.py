@@ -1,6 +1,6 @@
 """Holds a built site to its word: every link, anchor and picture leads somewhere, and nothing is loaded from a network.
 
-  python3 docs/site/check_links.py build/docs/html
+  python3 common/site/check_links.py build/docs/html
 """
 
 import collections

@@ -1,6 +1,6 @@
 """Builds the site: chapters and reference in OUTPUT/html, which a browser opens from the folder, without a network.
 
-  python3 docs/site/build.py [--output build/docs] [--doxygen PROGRAM] [--program LADDER]
+  python3 common/site/build.py [--output build/docs] [--doxygen PROGRAM] [--program LADDER]
 
 Needed: the ladder program, doxygen, and MathJax as Debian and Ubuntu install it (libjs-mathjax). Used where they are: graphviz for diagrams, Debian's
 doxygen-awesome-css for the looks; without it they are Doxygen's own, with theme.css. Doxygen's warnings are errors, and so

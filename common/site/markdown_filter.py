@@ -1,6 +1,6 @@
 """Doxygen's input filter for the pages: Markdown as code hosts read it becomes Markdown as Doxygen reads it.
 
-  python3 docs/site/markdown_filter.py PAGE       writes the page to the standard output
+  python3 common/site/markdown_filter.py PAGE       writes the page to the standard output
 
   $…$ and $$…$$              Doxygen's formulas, outside code
   headings                   get the anchors that code hosts give them
