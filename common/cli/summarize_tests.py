@@ -31,6 +31,13 @@ def checks_in(case):
     return int(said.group(1)) - len(said_not_run(case)) if said else 1
 
 
+def slowest(cases, most=8, least_seconds=2):
+    """The tests that took longest, as lines of a table: where the time went that somebody waited for."""
+    timed = sorted(((float(case.get("time") or 0), case.get("name")) for case in cases), reverse=True)
+    rows = [(f"{seconds:.0f} s", name) for seconds, name in timed[:most] if seconds >= least_seconds]
+    return ["slowest"] + [f"  {seconds:>6}  {name}" for seconds, name in rows] if rows else []
+
+
 def main(path, seconds):
     passed, failed, not_run = [], [], []
     for case in ElementTree.parse(path).getroot().iter("testcase"):
@@ -44,6 +51,8 @@ def main(path, seconds):
     for case in passed:
         for line in in_short(said_not_run(case)):
             print(f"not run  in {case.get('name')}: {line}")
+    for line in slowest(passed + failed):
+        print(line)
     checks = sum(checks_in(case) for case in passed)
     print(f"{checks} checks in {len(passed)} test programs held, in {seconds} s")
     print(f"{len(passed)} passed, {len(failed)} failed, {len(not_run)} skipped")
