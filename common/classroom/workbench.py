@@ -15,7 +15,7 @@ import policy
 BUILD = pathlib.Path(os.environ.get("LADDER_BUILD_DIR") or exercises.ROOT / "build")
 COMPILE_SECONDS = 60
 TRIAL_SECONDS = 5
-OPTIONS = ["-std=c++20", "-O1", "-g1", "-w", "-fdiagnostics-color=never", "-fmax-errors=5"]
+OPTIONS = ["-fdiagnostics-color=never", "-fmax-errors=5"]  # beside those of the toolchain
 
 
 class WorkbenchError(Exception):
@@ -107,7 +107,9 @@ def _compile(exercise, file, text):
     compiled, program = place / "kernel.o", place / "kernel"
     program.unlink(missing_ok=True)
     shadow = exercises.ROOT / "common/classroom/runner/shadow"
-    command = [tools["compiler"], *OPTIONS, f"-I{place / 'overlay'}", f"-I{shadow}", f"-I{exercises.ROOT}",
+    # A header of another copy of the repository is another header.
+    precompiled = ["-include", tools["precompiled"]] if tools["root"] == str(exercises.ROOT) else []
+    command = [tools["compiler"], *tools["options"], *OPTIONS, *precompiled, f"-I{place / 'overlay'}", f"-I{shadow}", f"-I{exercises.ROOT}",
                "-c", str(exercises.ROOT / exercise.entry_file), "-o", str(compiled)]
     try:
         result = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_SECONDS, stdin=subprocess.DEVNULL)
