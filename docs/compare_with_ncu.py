@@ -95,7 +95,7 @@ def number(text):
 
 
 def kernel_name(text):
-    """"void ladder::cuda::fa2_forward_kernel<float, (int)64>(…)" -> "fa2_forward_kernel"."""
+    """"void ladder::cuda::some_kernel<float, (int)64>(…)" -> "some_kernel"."""
     return re.sub(r"[<(].*", "", text, flags=re.DOTALL).split("::")[-1].split()[-1]
 
 
