@@ -1,5 +1,5 @@
-"""The exercises: reads phase*/exercises/exercises.toml (in a hand-out: exercises.json) and makes starting points and solutions of
-them. The format: README.md beside this file."""
+"""The exercises: reads <phase>/exercises/exercises.toml of each phase (in a hand-out: exercises.json) and makes starting points and
+solutions of them. The format: README.md beside this file."""
 
 import dataclasses
 import json
@@ -21,6 +21,11 @@ class ExerciseError(Exception):
     """What is wrong with the exercises' own files."""
 
 
+def phases():
+    """The folders of all phases, in order."""
+    return (ROOT / "common/rung/phases.txt").read_text().split()
+
+
 @dataclasses.dataclass(frozen=True)
 class Budget:
     """What the kernel may cost, beside being right."""
@@ -39,7 +44,7 @@ class Exercise:
     title: str
     minutes: int
     file: str         # the learner's file, as it is included
-    entry: str        # phase*/exercises/<entry>_entry.cpp
+    entry: str        # <phase>/exercises/<entry>_entry.cpp
     suite: dict       # what it is judged by
     task: str         # markdown
     hints: list
@@ -170,7 +175,8 @@ def _read_phase(path):
 
 def read():
     """All exercises, in order."""
-    files = sorted(ROOT.glob("phase*/exercises/exercises.toml")) or sorted(ROOT.glob("phase*/exercises/exercises.json"))
+    places = [ROOT / phase / "exercises" / f"exercises.{kind}" for kind in ("toml", "json") for phase in phases()]
+    files = [path for path in places if path.exists()]
     if not files:
         raise ExerciseError("there are no exercises: no phase has an exercises/exercises.toml")
     return [exercise for path in files for exercise in _read_phase(path)]

@@ -14,9 +14,10 @@ import workbench
 from exercises import ROOT
 from terminal import paint
 
-# Whole folders and files that a hand-out consists of, beside what its exercises include. common/ has no kernel of a phase.
+# Whole folders and files that a hand-out consists of, beside what its exercises include and what the phases bring to the judge.
+# common/ has no kernel of a phase.
 WHOLE = ("common/attention", "common/classroom", "common/cmake", "common/fixture", "common/fuzz", "common/reference", "common/simt")
-FILES = ("ladder", "LICENSE", "LICENSE-docs", "CMakePresets.json", ".gitignore", "common/CMakeLists.txt")
+FILES = ("ladder", "LICENSE", "LICENSE-docs", "CMakePresets.json", ".gitignore", "common/CMakeLists.txt", "common/rung/phases.txt")
 PAGES = ("docs/primer.md", "docs/cpu_machine.md", "docs/notation.md", "docs/numerics.md", "docs/glossary.md")
 LEFT_OUT = ("common/classroom/answer_key.py", "common/classroom/student_copy.py")  # need the solutions
 QUOTED_CODE = re.compile(r"(<!-- code: [^\n]*-->\n)(```.*?\n```)(\n<!-- end -->)", re.DOTALL)
@@ -190,6 +191,9 @@ def write(chosen, words, target, hints):
     """`words`: {exercise: word} of those that are handed out sealed."""
     for folder in WHOLE:
         copy_tree(folder, target)
+    for part in (f"{phase}/rung/judge" for phase in exercises.phases()):
+        if (ROOT / part).is_dir():
+            copy_tree(part, target)
     for path in FILES:
         copy_file(path, target)
     for path in LEFT_OUT:

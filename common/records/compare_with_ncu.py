@@ -17,6 +17,7 @@ which differences are to be expected, is in docs/counters.md.
 
 import argparse
 import csv
+import functools
 import json
 import os
 import pathlib
@@ -25,6 +26,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "common/records"))
@@ -78,29 +80,8 @@ BY_INSTRUCTION = {
     "shared wavefronts of writes": ("smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_st.sum", WRITTEN_BY_COPIES),
 }
 
-# Differences that the machine code explains: (kernel with template arguments, counter, the largest difference that this can
-# make here, in percent, why). Read off the SASS that nvcc 13.0 makes for compute capability 9.0; `cuobjdump -sass` shows it. The
-# model counts what the source says.
-EXPLANATIONS = [
-    (r"decode_split_kernel<(f16|bf16), .*", r"shared (requests that write|wavefronts of writes)", 75,
-     "nvcc splits each 16-byte store to K_j into one of 8 bytes and two of 4, whose lanes lie 16 bytes apart and so meet "
-     "in the same banks: 3 requests for 1, 12 wavefronts for 4"),
-    (r"decode_split_kernel<.*", r"shared (requests that read|wavefronts of reads)", 20,
-     "nvcc merges reads of neighbouring values, 4 bytes each: m of all warps where R = 1, m and `seen` of all rows where R > 1"),
-    (r"decode_pipelined_kernel<.*", r"shared wavefronts of writes", 20,
-     "an asynchronous copy is written in passes, each of what one line of 128 bytes of global memory has for one of shared memory. Rows "
-     "of 160 bytes (D = 80) straddle lines of both: 5 or 6 passes for two rows, where the model counts the 4 of a store as wide. Over "
-     "the kernel that makes 1584 for 1152; ncu's counter by instruction has 1640, and for all other stores 3896, as the model. The rest "
-     "are stores that waited for the arbiter: 357 in one run, 469 in another"),
-    (r"decode_combine_kernel<.*, 2, 2>", r"shared (requests that read|wavefronts of reads)", 170,
-     "nvcc reads both groups' m with one instruction, and once where the source has it in two loops; and with two parts, which the first "
-     "group takes both, it skips s and O_g of the second, which do not count: 3 reads for 8"),
-    (r"causal_forward_kernel<\w+, 32>", r"shared (requests that read|wavefronts of reads)", 20,
-     "nvcc unrolls the key loop of the edge tiles and merges the reads of neighbouring P_ij, 4 bytes each, into wider ones"),
-    (r"(safe_|online_|block_)?softmax_kernel<.*", r"global (sectors|requests) (read|written)", 1.2,
-     "nvcc unrolls a row's loop by four and takes the odd rounds first: in a ragged row, lanes with one element more than the "
-     "others of their warp are a round apart from them, so that a request is split in two, or covers other sectors"),
-]
+# In a phase's folder: differences that the machine code explains. The model counts what the source says.
+EXPLANATIONS = "rung/counters.toml"
 
 
 class Problem(Exception):
@@ -116,7 +97,7 @@ def number(text):
 
 
 def kernel_name(text):
-    """"void ladder::cuda::fa2_forward_kernel<float, (int)64>(…)" -> "fa2_forward_kernel"."""
+    """"void ladder::cuda::some_kernel<float, (int)64>(…)" -> "some_kernel"."""
     return re.sub(r"[<(].*", "", text, flags=re.DOTALL).split("::")[-1].split()[-1]
 
 
@@ -157,9 +138,16 @@ def counted(launch):
     }
 
 
+@functools.cache
+def explanations():
+    """Of all phases; docs/counters.md has the format."""
+    files = [ROOT / phase / EXPLANATIONS for phase in (ROOT / "common/rung/phases.txt").read_text().split()]
+    return [entry for file in files if file.exists() for entry in tomllib.loads(file.read_text())["explanation"]]
+
+
 def explanation(instance, counter, percent):
-    return next((why for kernel, counters, most, why in EXPLANATIONS
-                 if re.fullmatch(kernel, instance) and re.fullmatch(counters, counter) and abs(percent) <= most), None)
+    return next((e["why"] for e in explanations()
+                 if re.fullmatch(e["kernel"], instance) and re.fullmatch(e["counter"], counter) and abs(percent) <= e["percent"]), None)
 
 
 def compare_counter(counter, ours, theirs, tolerance, instance):

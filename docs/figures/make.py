@@ -8,23 +8,24 @@ Needs nothing but Python. The numbers come from the C++ sources (constants.py), 
 """
 
 import argparse
-import importlib
 import pathlib
 import sys
 
 import constants
 import draw
 import palette
+import primer
+import rooms
 
 HERE = pathlib.Path(__file__).resolve().parent
-CHAPTERS = ("primer", "cpu_machine", "phase0", "phase1", "phase2", "phase3", "phase4", "phase5")
 
 
 def figures():
     """The name of every figure, and the function that draws it."""
-    drawings = {}
-    for chapter in CHAPTERS:
-        drawings |= importlib.import_module(chapter).FIGURES
+    drawings = dict(primer.FIGURES)
+    for phase in rooms.phases():
+        if script := rooms.script(phase):
+            drawings |= script.FIGURES
     return drawings
 
 

@@ -1,75 +1,9 @@
-"""Figures of the primer: the GPU and its memories."""
+"""Figures of the primer: a GPU's memories, and how a warp reads them. The others show kernels, and are made in their phases."""
 
-import json
-
-from banks import draw_banks, passes
-from constants import BANK_BYTES, BANKS, ROOT, SECTOR_BYTES, WARP, Source, default_device
+from constants import SECTOR_BYTES, WARP, default_device
 from draw import MARGIN, WIDTH, Figure
-from phase3 import FA2, fa2_tiles
 
 KIB, MIB = 1024, 1024 * 1024
-
-
-def tour_queries():
-    """The shape of q in the tour: [B, Hq, Sq, D]."""
-    tour = json.loads((ROOT / "docs/results/h200/tour.json").read_text())
-    return next(phase["shapes"]["q"] for phase in tour["phases"] if phase["kernel"] == "fa2_forward")
-
-
-def gpu():
-    _, heads, length, head_dim = tour_queries()
-    tiles = -(-length // fa2_tiles(head_dim)[0])
-    threads = FA2.number("kFa2Threads")
-    warps = threads // WARP
-    figure = Figure(
-        "Grid, block, warp, lane",
-        f"A grid of {heads * tiles} blocks; one block enlarged, with {warps} warps and a shared memory; one warp "
-        f"enlarged, with {WARP} lanes; one lane with registers of its own.")
-    wide, words = 384, MARGIN + 384 + 28
-
-    def explain(y, name, *lines):
-        figure.text(words, y, name, bold=True)
-        for n, line in enumerate(lines):
-            figure.text(words, y + 24 * (n + 1), line, size=16, colour="quiet")
-
-    def enlarge(left, right, y, to_left, to_right, to_y):
-        figure.polygon([(left, y), (right, y), (to_right, to_y), (to_left, to_y)], fill="plain", opacity=0.6)
-
-    cell, row, top = wide / heads, 26, 28
-    explain(top + 16, "grid", f"{heads * tiles} blocks, in any", "order, on all", "multiprocessors")
-    for t in range(tiles):
-        for h in range(heads):
-            enlarged = (h, t) == (2, tiles - 1)
-            figure.rect(MARGIN + cell * h, top + row * t, cell - 5, row - 5, fill="plain!" if enlarged else "plain",
-                        line="plain")
-
-    block = top + row * tiles + 40
-    enlarge(MARGIN + cell * 2, MARGIN + cell * 3 - 5, top + row * tiles - 4, MARGIN, MARGIN + wide, block)
-    band, inside = 24, wide - 28
-    height = band * warps + 62
-    figure.rect(MARGIN, block, wide, height, fill="panel", line="plain", round_=6)
-    explain(block + 22, "block", f"{threads} threads = {warps} warps,", "on one multiprocessor,",
-            "with one shared", "memory")
-    figure.rect(MARGIN + 14, block + 14, inside, 30, fill="plain", line="plain")
-    figure.text(MARGIN + wide / 2, block + 34, "shared memory", anchor="middle", size=16)
-    first_warp = block + 56
-    for w in range(warps):
-        for k in range(WARP):
-            figure.rect(MARGIN + 14 + inside / WARP * k, first_warp + band * w, inside / WARP - 2, band - 7,
-                        fill="plain!" if w == warps - 1 else "plain", line="plain", round_=1, width=1)
-
-    warp, lane, chosen = block + height + 40, wide / WARP, 5
-    enlarge(MARGIN + 14, MARGIN + 12 + inside, first_warp + band * warps - 6, MARGIN, MARGIN + wide - 2, warp)
-    for k in range(WARP):
-        figure.rect(MARGIN + lane * k, warp, lane - 2, 30, fill="plain!" if k == chosen else "plain", line="plain",
-                    round_=1, width=1)
-    explain(warp + 8, "warp", f"{WARP} lanes, one", "instruction for all")
-    thread = warp + 94
-    enlarge(MARGIN + lane * chosen, MARGIN + lane * (chosen + 1) - 2, warp + 31, MARGIN, MARGIN + 180, thread)
-    figure.rect(MARGIN, thread, 180, 34, fill="plain", line="plain")
-    figure.text(MARGIN + 90, thread + 22, "registers", anchor="middle", size=16)
-    explain(thread + 8, "lane", "a thread, with registers", "of its own")
-    return figure
 
 
 def memories():
@@ -155,25 +89,4 @@ def coalescing():
     return figure
 
 
-def banks():
-    standard = Source("phase1_naive/standard.cuh")
-    side = standard.number("kResultTile")
-    padded = standard.found(r"using RightTile = .*?kResultTile, (kResultTile[^>]*)>")
-    cell = 8.5
-    figure = Figure(
-        "Bank conflicts of a walk down a column",
-        f"{WARP} lanes write one column of a tile, lane k in row k. With rows {side} floats apart all lanes meet in "
-        f"one bank; with rows {padded} floats apart each meets a bank of its own.")
-    figure.text(MARGIN, 34, f"{WARP} lanes write a column of a tile, lane *k* in row *k*")
-    for x, apart, colour in ((MARGIN, side, "wrong"), (WIDTH - MARGIN - cell * BANKS, padded, "plain")):
-        firsts = [apart * k for k in range(WARP)]
-        turns = passes(firsts, 1)
-        figure.text(x, 70, f"Rows {apart} floats apart", bold=True)
-        draw_banks(figure, x, 108, cell, cell, firsts, 1, f"{colour}!")
-        figure.text(x, 108 + cell * WARP + 28, f"{turns} passes" if turns > 1 else "1 pass", bold=True, colour=colour)
-        figure.text(x + cell * BANKS, 108 + cell * WARP + 28, f"{BANKS} banks of {BANK_BYTES} bytes",
-                    anchor="end", size=15, colour="quiet")
-    return figure
-
-
-FIGURES = {"gpu": gpu, "memories": memories, "coalescing": coalescing, "banks": banks}
+FIGURES = {"memories": memories, "coalescing": coalescing}

@@ -1,6 +1,7 @@
 """Who does not write the kernel gets no points for it, and nothing that a learner's file does harms the grader."""
 
 import pathlib
+import re
 import sys
 import tempfile
 import time
@@ -13,8 +14,8 @@ import exercises  # noqa: E402
 import workbench  # noqa: E402
 
 EXERCISE = exercises.find(exercises.read(), "online_update")
-LAUNCH = "void launch_fa2_forward(const AttentionArguments& a) {"  # the host's side of the learner's file
-KERNEL = "    simt::SharedArena arena;"                               # and a line of the kernel
+LAUNCH = re.search(r"^void launch_\w+\(const AttentionArguments& a\) {", EXERCISE.solved(), re.MULTILINE)[0]  # the host's side of the file
+KERNEL = "    simt::SharedArena arena;"  # and a line of the kernel
 
 # Attention in plain loops, into memory that a kernel should have written.
 HOST_LOOPS = """
@@ -45,7 +46,7 @@ class Cheats(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        self.file = pathlib.Path(folder.name) / "fa2.cuh"
+        self.file = pathlib.Path(folder.name) / pathlib.Path(EXERCISE.file).name
         self.solved = EXERCISE.solved()
 
     def judged(self, text, **options):

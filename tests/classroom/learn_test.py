@@ -20,6 +20,7 @@ import student_copy  # noqa: E402
 
 KNOWN = exercises.read()
 EXERCISE = exercises.find(KNOWN, "online_update")
+FILE = f"{EXERCISE.folder}/{pathlib.Path(EXERCISE.file).name}"
 BUILD = os.environ.get("LADDER_BUILD_DIR") or str(ROOT / "build")
 
 
@@ -52,11 +53,11 @@ class Learn(Typed):
         for exercise in KNOWN:
             self.assertIn(f"  {exercise.id}  ", listed)
         self.assertIn(f"0 of {len(KNOWN)} passed", listed)
-        self.assertIn("workspace/3.1_online_update/fa2.cuh", self.typed("learn", "start", EXERCISE.id))
+        self.assertIn(f"workspace/{FILE}", self.typed("learn", "start", EXERCISE.id))
         self.assertEqual(self.file().read_text(), EXERCISE.starting_point())
 
         failed = self.typed("learn", "check", code=1)
-        self.assertIn("your file: workspace/3.1_online_update/fa2.cuh, saved ", failed)
+        self.assertIn(f"your file: workspace/{FILE}, saved ", failed)
         self.assertIn("wrong  one tile", failed)
         self.assertIn("learn hint 3.1", failed)
         self.assertIn("no hint of 3.1 was given yet", self.typed("learn", "hint", "--all"))

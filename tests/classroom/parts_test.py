@@ -83,7 +83,7 @@ class Budgets(unittest.TestCase):
 
 
 class Policy(unittest.TestCase):
-    START = '#include "common/attention/copy_tile.cuh"\n#include "phase3_fa2/own.cuh"\nint x;\n'
+    START = '#include "common/attention/copy_tile.cuh"\n#include "phase9_toy/own.cuh"\nint x;\n'
 
     def complaints(self, text):
         return policy.complaints_about_text(text, self.START)
@@ -105,18 +105,18 @@ class Policy(unittest.TestCase):
 
 
 ERRORS = """In file included from entry.cpp:1:
-work/fa2.cuh: In instantiation of 'void kernel() [with T = float]':
-work/fa2.cuh:9:1:   required from 'void launch()'
-work/fa2.cuh:7:5: error: 'x' was not declared in this scope
+work/kernel.cuh: In instantiation of 'void kernel() [with T = float]':
+work/kernel.cuh:9:1:   required from 'void launch()'
+work/kernel.cuh:7:5: error: 'x' was not declared in this scope
     7 |     x = 1;
       |     ^
-work/fa2.cuh: In instantiation of 'void kernel() [with T = half]':
-work/fa2.cuh:7:5: error: 'x' was not declared in this scope
+work/kernel.cuh: In instantiation of 'void kernel() [with T = half]':
+work/kernel.cuh:7:5: error: 'x' was not declared in this scope
     7 |     x = 1;
       |     ^
 """
 ERRORS_ELSEWHERE = f"""{ROOT}/common/attention/row_tile.cuh: In instantiation of 'struct RowOwner<40, 128>':
-work/fa2.cuh:8:20:   required from 'void kernel() [with T = float]'
+work/kernel.cuh:8:20:   required from 'void kernel() [with T = float]'
 {ROOT}/common/attention/row_tile.cuh:30:24: error: static assertion failed: B_r must fill every warp's lanes
    30 |     static_assert(rows >= 1, "B_r must fill every warp's lanes");
       |                   ~~~~~^~~~
@@ -125,15 +125,15 @@ work/fa2.cuh:8:20:   required from 'void kernel() [with T = float]'
 
 class CompilerErrors(unittest.TestCase):
     def test_each_is_said_once(self):
-        self.assertEqual(workbench.learners_lines(ERRORS, "work/fa2.cuh"),
+        self.assertEqual(workbench.learners_lines(ERRORS, "work/kernel.cuh"),
                          ["line 7: 'x' was not declared in this scope", "      7 |     x = 1;", "        |     ^"])
 
     def test_an_error_elsewhere_names_the_line_that_leads_there(self):
-        self.assertEqual(workbench.learners_lines(ERRORS_ELSEWHERE, "work/fa2.cuh"),
+        self.assertEqual(workbench.learners_lines(ERRORS_ELSEWHERE, "work/kernel.cuh"),
                          ["line 8 leads to an error at common/attention/row_tile.cuh:30: static assertion failed: B_r must fill every warp's lanes"])
 
     def test_what_is_not_understood_is_shown_as_it_is(self):
-        self.assertEqual(workbench.learners_lines("cc1plus: out of memory\n", "work/fa2.cuh"), ["cc1plus: out of memory"])
+        self.assertEqual(workbench.learners_lines("cc1plus: out of memory\n", "work/kernel.cuh"), ["cc1plus: out of memory"])
 
 
 class Sealed(unittest.TestCase):
@@ -151,9 +151,9 @@ class Exercises(unittest.TestCase):
     KNOWN = exercises.read()
 
     def test_every_phase_has_every_kind(self):
-        for phase in sorted(ROOT.glob("phase[0-9]_*")):
-            kinds = {e.kind for e in self.KNOWN if e.phase == phase.name}
-            self.assertEqual(kinds, set(exercises.KINDS), phase.name)
+        for phase in exercises.phases():
+            kinds = {e.kind for e in self.KNOWN if e.phase == phase}
+            self.assertEqual(kinds, set(exercises.KINDS), phase)
         self.assertGreaterEqual(len(self.KNOWN), 24)
 
     def test_names_are_unique(self):

@@ -17,7 +17,9 @@ except ImportError:
     sys.exit("the catalogue of wrong kernels needs Python 3.11 or newer (its tomllib); this is " + sys.version.split()[0])
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FOLDER = pathlib.Path(__file__).resolve().parent / "catalogue"
+PHASES = "common/rung/phases.txt"  # their folders, one a line
+CATALOGUE = "rung/mutants.toml"    # in a phase's folder
+TRIALS = "rung/trials.cpp"         # beside it: what the phase's kernels are put through
 
 ELEMENTS = ("f32", "f16", "bf16")
 WIDE_HEAD_DIMS = (32, 128)  # that kernels of wide tiles are compiled for
@@ -96,7 +98,7 @@ def included(file, root=ROOT):
 
 
 def phase_folders(root=ROOT):
-    return sorted(path.name for path in root.glob("phase[0-9]*_*") if path.is_dir())
+    return (root / PHASES).read_text().split()
 
 
 class _Checker:
@@ -105,14 +107,17 @@ class _Checker:
     TEXTS = ("name", "title", "misconception", "why", "hint", "file", "find", "caught_by")
     LONGEST_TITLE = 70
 
-    def __init__(self, root, folder):
-        self.root, self.folder, self.problems = root, folder, []
+    def __init__(self, root):
+        self.root, self.problems = root, []
         self.accepted_checks = [REFERENCE, LAUNCH, *faults(root)]
 
-    def phase(self, path):
-        where = f"{path.name}: "
+    def phase(self, folder):
+        where = f"{folder}/{CATALOGUE}: "
+        if not (self.root / folder / CATALOGUE).exists():
+            self.problems.append(f"{where}there is none; every phase has a catalogue of its wrong kernels")
+            return None
         try:
-            table = tomllib.loads(path.read_text())
+            table = tomllib.loads((self.root / folder / CATALOGUE).read_text())
         except tomllib.TOMLDecodeError as error:
             self.problems.append(f"{where}not TOML: {error}")
             return None
@@ -120,17 +125,17 @@ class _Checker:
             self.problems.append(f'{where}unknown key "{key}"; "kernels" and [[mutant]] are known')
         kernels = table.get("kernels", [])
         for kernel in kernels:
-            if not (self.root / path.stem / f"{kernel}.cuh").exists():
-                self.problems.append(f'{where}"kernels" names {kernel}, but there is no {path.stem}/{kernel}.cuh')
+            if not (self.root / folder / f"{kernel}.cuh").exists():
+                self.problems.append(f'{where}"kernels" names {kernel}, but there is no {folder}/{kernel}.cuh')
         if not kernels:
             self.problems.append(f'{where}"kernels" is missing: the .cuh files that the phase compiles')
         if self.problems:
             return None
-        reached = {f for kernel in kernels for f in included(f"{path.stem}/{kernel}.cuh", self.root)}
+        reached = {f for kernel in kernels for f in included(f"{folder}/{kernel}.cuh", self.root)}
         mutants, names, changes = [], set(), {}
         for number, entry in enumerate(table.get("mutant", []), 1):
             name = entry.get("name") or f"number {number}"
-            mutant = self.entry(f'{where}mutant "{name}": ', path.stem, entry, reached)
+            mutant = self.entry(f'{where}mutant "{name}": ', folder, entry, reached)
             if name in names:
                 self.problems.append(f'{where}mutant "{name}": the name is taken; each needs its own')
             names.add(name)
@@ -140,7 +145,7 @@ class _Checker:
             changes[change] = name
             if mutant:
                 mutants.append(mutant)
-        return Phase(path.stem, kernels, mutants)
+        return Phase(folder, kernels, mutants)
 
     def entry(self, where, phase, entry, reached):
         """The mutant; nothing if the entry cannot be understood."""
@@ -186,22 +191,16 @@ class _Checker:
         return mutant
 
 
-def read(root=ROOT, folder=FOLDER):
+def read(root=ROOT):
     """All phases of the catalogue, and what is wrong with it. Entries that cannot be understood are left out; one whose
     text is not in the kernel any more is not, since the kernel may get it back at any time."""
-    checker = _Checker(root, folder)
+    checker = _Checker(root)
     phases, problems = [], []
-    files = {path.stem: path for path in folder.glob("*.toml")}
-    for name in sorted(files.keys() | set(phase_folders(root))):
-        if name not in files:
-            problems.append(f"{name}.toml: there is none; every phase has a catalogue of its wrong kernels")
-        elif not (root / name).is_dir():
-            problems.append(f"{name}.toml: there is no phase {name}")
-        else:
-            checker.problems = []
-            if phase := checker.phase(files[name]):
-                phases.append(phase)
-            problems += checker.problems
+    for folder in phase_folders(root):
+        checker.problems = []
+        if phase := checker.phase(folder):
+            phases.append(phase)
+        problems += checker.problems
     return phases, problems
 
 

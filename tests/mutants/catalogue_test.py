@@ -57,7 +57,8 @@ class Toy:
         self.folder = tempfile.TemporaryDirectory()
         self.root = pathlib.Path(self.folder.name)
         for path, text in {"phase9_toy/toy.cuh": KERNEL, "common/attention/shared.cuh": SHARED,
-                           "common/simt/machine_error.h": FAULTS, "catalogue/phase9_toy.toml": toml([ENTRY])}.items():
+                           "common/simt/machine_error.h": FAULTS,
+                           "common/rung/phases.txt": "phase9_toy\n", "phase9_toy/rung/mutants.toml": toml([ENTRY])}.items():
             self.write(path, text)
         return self
 
@@ -69,14 +70,14 @@ class Toy:
         (self.root / path).write_text(text)
 
     def read(self):
-        return catalogue.read(self.root, self.root / "catalogue")
+        return catalogue.read(self.root)
 
 
 class TheCatalogue(unittest.TestCase):
     def test_is_in_order(self):
         _, problems = catalogue.read()
         if problems:
-            self.fail("the catalogue in tests/mutants does not fit the kernels:\n" + "\n".join(problems))
+            self.fail("the catalogue does not fit the kernels:\n" + "\n".join(problems))
 
     def test_has_every_phase_and_knows_the_machine(self):
         phases, _ = catalogue.read()
@@ -99,10 +100,10 @@ class Mistakes(unittest.TestCase):
         """The catalogue with one entry for each set of changes has exactly one mistake, described in these words."""
         with Toy() as toy:
             entries = [{**ENTRY, **change} for change in changes]
-            toy.write("catalogue/phase9_toy.toml", text or toml(entries, **of_toml))
+            toy.write("phase9_toy/rung/mutants.toml", text or toml(entries, **of_toml))
             _, problems = toy.read()
             self.assertEqual(len(problems), 1, problems)
-            for words in ("phase9_toy.toml", *says):
+            for words in ("phase9_toy/rung/mutants.toml", *says):
                 self.assertIn(words, problems[0])
 
     def test_a_right_entry_has_none(self):
@@ -153,8 +154,8 @@ class Mistakes(unittest.TestCase):
 
     def test_a_phase_without_a_catalogue(self):
         with Toy() as toy:
-            (toy.root / "phase8_new").mkdir()
-            self.assertIn("phase8_new.toml: there is none", toy.read()[1][0])
+            toy.write("common/rung/phases.txt", "phase8_new\nphase9_toy\n")
+            self.assertIn("phase8_new/rung/mutants.toml: there is none", toy.read()[1][0])
 
 
 class Parts(unittest.TestCase):
@@ -168,8 +169,9 @@ class Parts(unittest.TestCase):
 
     def test_of_some_phases(self):
         phases, _ = catalogue.read()
-        self.assertTrue(all(m.phase == "phase3_fa2"
-                            for mutants in catalogue.select(phases, ["phase3_fa2"], None).values() for m in mutants))
+        for folder in catalogue.phase_folders():
+            chosen = catalogue.select(phases, [folder], None).values()
+            self.assertEqual({m.phase for mutants in chosen for m in mutants}, {folder})
 
     def test_more_parts_than_programs(self):
         with Toy() as toy, self.assertRaisesRegex(catalogue.CatalogueError, "1/1 to 1/1 are accepted"):
@@ -199,7 +201,7 @@ class Generated(unittest.TestCase):
 
     def test_a_change_in_a_shared_header(self):
         with Toy() as toy:
-            toy.write("catalogue/phase9_toy.toml", toml([{**ENTRY, "file": "common/attention/shared.cuh",
+            toy.write("phase9_toy/rung/mutants.toml", toml([{**ENTRY, "file": "common/attention/shared.cuh",
                                                           "find": "return 1;", "replace": "return 0;"}]))
             phases, problems = toy.read()
             self.assertEqual(problems, [])

@@ -120,7 +120,7 @@ def write(program, file, phases):
     file = pathlib.Path(file)
     if not file.exists() or file.read_text() != text:  # what did not change is not compiled again
         file.write_text(text)
-    needed = {*source.read_from, catalogue.FOLDER / f"{phase.folder}.toml", pathlib.Path(__file__).resolve(),
+    needed = {*source.read_from, catalogue.ROOT / phase.folder / catalogue.CATALOGUE, pathlib.Path(__file__).resolve(),
               pathlib.Path(catalogue.__file__).resolve()}
     names = " ".join(str(path).replace(" ", "\\ ") for path in sorted(needed))
     file.with_name(file.name + ".d").write_text(f"{str(file).replace(' ', chr(92) + ' ')}: {names}\n")

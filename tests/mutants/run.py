@@ -99,13 +99,13 @@ class Result:
         expected = self.mutant.caught_by
         if self.killed_by == expected:
             return None
-        file = f"tests/mutants/catalogue/{self.mutant.phase}.toml"
+        file = f"{self.mutant.phase}/{catalogue.CATALOGUE}"
         if self.killed_by is None and self.check:
             return f"the program that ran it ended or was stopped: {self.message}"
         if self.killed_by is None:
             return ("no trial objects to it. Either the change makes no difference, and is no mutant: take it out of "
                     f"{file}. Or the tests cannot see a mistake: add a trial that shows it to "
-                    f"tests/mutants/{self.mutant.phase}_trials.cpp, and a test to the phase.")
+                    f"{self.mutant.phase}/{catalogue.TRIALS}, and a test to the phase.")
         return (f"killed by {self.killed_by} in trial {self.trial}, and its entry says {expected}. If that is how this "
                 f"mistake ought to show, change caught_by in {file}. It said:\n"
                 + "\n".join("    " + line for line in (self.message or "").strip().splitlines()[:6]))

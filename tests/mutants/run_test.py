@@ -60,7 +60,7 @@ class Run(unittest.TestCase):
     def test_not_caught(self):
         results, _ = self.results({"a": None}, [mutant("a")])
         self.assertIn("no trial objects", results["a"].problem())
-        self.assertIn("phase9_toy.toml", results["a"].problem())
+        self.assertIn("phase9_toy/rung/mutants.toml", results["a"].problem())
 
     def test_caught_by_something_else(self):
         results, _ = self.results({"a": "out_of_bounds"}, [mutant("a")])

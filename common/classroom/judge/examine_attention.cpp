@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
-#include "common/classroom/judge/lookalikes.h"
+#include "common/classroom/judge/parts.h"
 #include "common/classroom/judge/spread.h"
 #include "common/reference/comparison.h"
 
 namespace ladder::classroom {
 
 std::optional<Finding> examine_attention(const AttentionQuestion& question, const Attended& result) {
-    const auto& [q, k, v, form, rows_per_tile, keys_per_tile, scores_kept] = question;
+    const auto& [q, k, v, form, rows_per_tile, keys_per_tile, scores_kept, garbage] = question;
     Form fair_form = form;
     if (scores_kept) fair_form.scores_kept_as = q.scalar_type();
     const Attended expected = attend(q, k, v, form, torch::kFloat64),
@@ -33,7 +33,7 @@ std::optional<Finding> examine_attention(const AttentionQuestion& question, cons
     finding.pattern = spread.pattern + (out.passed   ? "; O is right"
                                         : lse.passed ? "; LSE is right"
                                                      : "; LSE is wrong too");
-    if (const auto known = lookalike(result, q, k, v, form, keys_per_tile)) finding.lookalike = std::string(*known);
+    if (const auto known = known_mistake(question, result)) finding.lookalike = std::string(*known);
     return finding;
 }
 

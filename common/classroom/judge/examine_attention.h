@@ -14,8 +14,9 @@ struct AttentionQuestion {
     torch::Tensor v;            ///< [B, Hkv, Sk, D]
     Form form = {};             ///< what is to be computed of them
     int64_t rows_per_tile = 0;  ///< B_r, for patterns; 0 if there is none
-    int64_t keys_per_tile = 1;  ///< B_c, for lookalikes
+    int64_t keys_per_tile = 1;  ///< B_c, for known mistakes
     bool scores_kept = false;   ///< in the type of q, between two stages: no fair result is more exact
+    bool garbage = false;       ///< the kernel found NaN in keys and values that no query sees
 };
 
 /// Holds `result` against attention in float64, by the rule of the reference harness. Nothing if it is right.

@@ -18,10 +18,8 @@
 #include <chrono>
 #include <iostream>
 
-#include "common/classroom/judge/block_softmax_lookalikes.h"
-#include "common/classroom/judge/lookalikes.h"
+#include "common/classroom/judge/parts.h"
 #include "common/classroom/judge/runner_process.h"
-#include "common/classroom/judge/softmax_lookalikes.h"
 #include "common/classroom/judge/trials.h"
 
 namespace ladder::classroom {
@@ -95,9 +93,7 @@ int main(int argc, char** argv) {
     const std::vector<std::string> arguments(argv + 1, argv + argc);
     try {
         if (arguments == std::vector<std::string>{"--lookalikes"}) {
-            for (const auto& names : {softmax_lookalikes(), block_softmax_lookalikes(), lookalikes(),
-                                      attention_lookalikes(), merge_lookalikes(), stage_lookalikes()})
-                for (const std::string_view name : names) std::cout << name << '\n';
+            for (const std::string_view name : known_mistakes()) std::cout << name << '\n';
             return 0;
         }
         if (arguments.size() == 2 && arguments[0] == "--properties") {

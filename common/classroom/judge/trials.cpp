@@ -3,10 +3,22 @@
 #include <map>
 #include <stdexcept>
 
-namespace ladder::classroom {
+#include "common/classroom/judge/parts.h"
 
-std::string title_of_property(const std::string& property) {
-    static const std::map<std::string, std::string> kTitles{
+namespace ladder::classroom {
+namespace {
+
+/// All kinds of problems by name.
+std::map<std::string_view, ProblemKind> kinds() {
+    std::map<std::string_view, ProblemKind> kinds{{"attention", {.name = "attention", .trials = attention_trials}}};
+    for (const Part& part : parts())
+        for (const ProblemKind& kind : part.problems) kinds.emplace(kind.name, kind);
+    return kinds;
+}
+
+/// What several kinds of problems ask.
+std::map<std::string, std::string> titles() {
+    std::map<std::string, std::string> titles{
         {"one_tile", "one tile"},
         {"several_tiles", "several tiles"},
         {"few_scores", "rows of few scores"},
@@ -16,41 +28,31 @@ std::string title_of_property(const std::string& property) {
         {"extremes", "extreme scores"},
         {"float16", "float16"},
         {"narrow", "a narrow window"},
-        {"one_split", "one split"},
-        {"several_splits", "several splits"},
-        {"lengths", "lengths of sequences"},
-        {"empty", "parts that saw no key"},
-        {"parts", "several parts"},
-        {"many_parts", "many parts"},
-        {"rows", "rows"},
-        {"short_rows", "short rows"},
-        {"long_rows", "long rows"},
-        {"few_blocks", "few blocks"},
-        {"many_blocks", "many blocks"},
-        {"limits", "limits"},
         {"longest", "as many keys as fit"},
-        {"no_mask", "no mask"},
-        {"bottom_right", "aligned bottom-right"},
-        {"top_left", "aligned top-left"},
     };
+    for (const auto& [name, kind] : kinds()) titles.insert(kind.titles.begin(), kind.titles.end());
+    return titles;
+}
+
+}  // namespace
+
+std::string title_of_property(const std::string& property) {
+    static const std::map<std::string, std::string> kTitles = titles();
     const auto found = kTitles.find(property);
     if (found == kTitles.end()) throw std::logic_error("the property " + property + " has no title");
     return found->second;
 }
 
 std::vector<Trial> trials_of(const nlohmann::json& suite, std::uint64_t seed) {
-    static const std::map<std::string, std::vector<Trial> (*)(const nlohmann::json&, std::uint64_t)> kMakers{
-        {"attention", attention_trials}, {"softmax", softmax_trials}, {"decode", decode_trials},
-        {"merge", merge_trials},         {"splits", split_trials},    {"stages", stage_trials},
-    };
-    const std::string kind = suite.value("problem", "");
-    const auto found = kMakers.find(kind);
-    if (found == kMakers.end()) {
+    static const std::map<std::string_view, ProblemKind> kKinds = kinds();
+    const std::string wanted = suite.value("problem", "");
+    const auto found = kKinds.find(wanted);
+    if (found == kKinds.end()) {
         std::string known;
-        for (const auto& [name, maker] : kMakers) known += (known.empty() ? "" : ", ") + name;
-        throw std::invalid_argument("suite: problem is \"" + kind + "\"; known: " + known);
+        for (const auto& [name, kind] : kKinds) known += (known.empty() ? "" : ", ") + std::string(name);
+        throw std::invalid_argument("suite: problem is \"" + wanted + "\"; known: " + known);
     }
-    return found->second(suite, seed);
+    return found->second.trials(suite, seed);
 }
 
 }  // namespace ladder::classroom

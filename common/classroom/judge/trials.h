@@ -6,7 +6,6 @@
 #include <optional>
 #include <random>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "common/classroom/wire.h"
@@ -18,7 +17,7 @@ struct Finding {
     std::string summary = {};                   ///< "O: 12 of 640 elements wrong; worst …"
     std::string first = {};                     ///< the first wrong element, got and expected
     std::string pattern = {};                   ///< what the wrong elements have in common
-    std::optional<std::string> lookalike = {};  ///< the catalogue's entry that gives this very result
+    std::optional<std::string> lookalike = {};  ///< the known mistake that gives this very result
 };
 
 /// One problem for a learner's kernel.
@@ -37,18 +36,8 @@ std::string title_of_property(const std::string& property);
 /// Throws std::invalid_argument for a suite that cannot be understood.
 std::vector<Trial> trials_of(const nlohmann::json& suite, std::uint64_t seed);
 
-/// The makers of trials, one for each kind of problem.
+/// Those of {"problem": "attention"}, which several phases ask for; others are in the phases' parts (parts.h).
 std::vector<Trial> attention_trials(const nlohmann::json& suite, std::uint64_t seed);
-std::vector<Trial> softmax_trials(const nlohmann::json& suite, std::uint64_t seed);
-std::vector<Trial> decode_trials(const nlohmann::json& suite, std::uint64_t seed);
-std::vector<Trial> merge_trials(const nlohmann::json& suite, std::uint64_t seed);
-std::vector<Trial> split_trials(const nlohmann::json& suite, std::uint64_t seed);
-std::vector<Trial> stage_trials(const nlohmann::json& suite, std::uint64_t seed);
-
-/// The mistakes that these know by their results, beside those of lookalikes.h.
-std::vector<std::string_view> attention_lookalikes();
-std::vector<std::string_view> merge_lookalikes();
-std::vector<std::string_view> stage_lookalikes();
 
 /// Whole numbers from a seed, the same on every platform.
 class Draw {

@@ -1,11 +1,11 @@
-#include "common/classroom/judge/softcap_lookalikes.h"
+#include "phase3_fa2/rung/judge/softcap_lookalikes.h"
 
 #include <algorithm>
 #include <array>
 
 #include "common/classroom/judge/resemblance.h"
 
-namespace ladder::classroom {
+namespace ladder::classroom::phase3_fa2 {
 namespace {
 
 /// Scores of the products q . k, the scale and the cap.
@@ -47,8 +47,8 @@ constexpr std::array kMistakes{
             }},
 };
 
-Attended computed_by(const Mistake& mistake, const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
-                     const Form& form, int64_t keys_per_tile) {
+Attended computed_by(const Mistake& mistake, const AttentionQuestion& question) {
+    const auto& [q, k, v, form, rows_per_tile, keys_per_tile, scores_kept, garbage] = question;
     torch::Tensor scores = mistake.scores(scores_of(q, k, {}, torch::kFloat64), form.scale, *form.softcap);
     torch::Tensor values = v.repeat_interleave(q.size(1) / v.size(1), 1).to(torch::kFloat64);
     if (mistake.missing_keys_capped) {
@@ -61,19 +61,14 @@ Attended computed_by(const Mistake& mistake, const torch::Tensor& q, const torch
 
 }  // namespace
 
-std::vector<std::string_view> softcap_lookalikes() {
-    std::vector<std::string_view> names;
-    for (const Mistake& mistake : kMistakes) names.push_back(mistake.name);
-    return names;
-}
-
-std::optional<std::string_view> softcap_lookalike(const Attended& result, const torch::Tensor& q,
-                                                  const torch::Tensor& k, const torch::Tensor& v, const Form& form,
-                                                  int64_t keys_per_tile) {
-    const double magnitude = std::max(1.0, v.abs().max().item<double>());
+std::vector<AttentionMistake> softcap_mistakes() {
+    std::vector<AttentionMistake> mistakes;
     for (const Mistake& mistake : kMistakes)
-        if (resembles(result, computed_by(mistake, q, k, v, form, keys_per_tile), magnitude)) return mistake.name;
-    return {};
+        mistakes.push_back({mistake.name, [&mistake](const AttentionQuestion& question, const Attended& result) {
+                                return question.form.softcap &&
+                                       resembles(question, result, computed_by(mistake, question));
+                            }});
+    return mistakes;
 }
 
-}  // namespace ladder::classroom
+}  // namespace ladder::classroom::phase3_fa2

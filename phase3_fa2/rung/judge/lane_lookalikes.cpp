@@ -1,4 +1,4 @@
-#include "common/classroom/judge/lane_lookalikes.h"
+#include "phase3_fa2/rung/judge/lane_lookalikes.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 
 #include "common/classroom/judge/resemblance.h"
 
-namespace ladder::classroom {
+namespace ladder::classroom::phase3_fa2 {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -30,8 +30,8 @@ torch::Tensor owners_of_columns(int64_t head_dim, int64_t element_bytes) {
     return at::arange(head_dim).div(width, "floor").remainder(kLanes);
 }
 
-Attended computed_by(const Recipe& recipe, const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
-                     const Form& form, int64_t keys_per_tile) {
+Attended computed_by(const Recipe& recipe, const AttentionQuestion& question) {
+    const auto& [q, k, v, form, rows_per_tile, keys_per_tile, scores_kept, garbage] = question;
     const torch::Tensor scores = scores_of(q, k, form, torch::kFloat64);
     const torch::Tensor values = v.repeat_interleave(q.size(1) / v.size(1), 1).to(torch::kFloat64);
     const torch::Tensor owners = owners_of_columns(q.size(3), q.element_size());
@@ -60,18 +60,14 @@ Attended computed_by(const Recipe& recipe, const torch::Tensor& q, const torch::
 
 }  // namespace
 
-std::vector<std::string_view> lane_lookalikes() {
-    std::vector<std::string_view> names;
-    for (const Recipe& mistake : kMistakes) names.push_back(mistake.name);
-    return names;
-}
-
-std::optional<std::string_view> lane_lookalike(const Attended& result, const torch::Tensor& q, const torch::Tensor& k,
-                                               const torch::Tensor& v, const Form& form, int64_t keys_per_tile) {
-    const double magnitude = std::max(1.0, v.abs().max().item<double>());
+std::vector<AttentionMistake> lane_mistakes() {
+    std::vector<AttentionMistake> mistakes;
     for (const Recipe& mistake : kMistakes)
-        if (resembles(result, computed_by(mistake, q, k, v, form, keys_per_tile), magnitude)) return mistake.name;
-    return {};
+        mistakes.push_back({mistake.name, [&mistake](const AttentionQuestion& question, const Attended& result) {
+                                return question.keys_per_tile > 1 &&
+                                       resembles(question, result, computed_by(mistake, question));
+                            }});
+    return mistakes;
 }
 
-}  // namespace ladder::classroom
+}  // namespace ladder::classroom::phase3_fa2

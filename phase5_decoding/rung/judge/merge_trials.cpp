@@ -6,10 +6,10 @@
 
 #include "common/classroom/judge/spread.h"
 #include "common/classroom/judge/tensors.h"
-#include "common/classroom/judge/trials.h"
 #include "common/reference/comparison.h"
+#include "phase5_decoding/rung/judge/problems.h"
 
-namespace ladder::classroom {
+namespace ladder::classroom::phase5_decoding {
 namespace {
 
 using nlohmann::json;
@@ -69,10 +69,6 @@ std::optional<Finding> examine(const torch::Tensor& out_parts, const torch::Tens
     return finding;
 }
 
-}  // namespace
-
-std::vector<std::string_view> merge_lookalikes() { return {kMean, kSum, kSumOverCount, kNoMaximum}; }
-
 std::vector<Trial> merge_trials(const json& suite, std::uint64_t seed) {
     Draw draw(seed);
     std::vector<Trial> trials;
@@ -110,4 +106,16 @@ std::vector<Trial> merge_trials(const json& suite, std::uint64_t seed) {
     return trials;
 }
 
-}  // namespace ladder::classroom
+}  // namespace
+
+ProblemKind merge_problems() {
+    return {.name = "merge",
+            .trials = merge_trials,
+            .titles = {{"one_split", "one split"},
+                       {"parts", "several parts"},
+                       {"many_parts", "many parts"},
+                       {"empty", "parts that saw no key"}},
+            .mistakes = {kMean, kSum, kSumOverCount, kNoMaximum}};
+}
+
+}  // namespace ladder::classroom::phase5_decoding

@@ -2,15 +2,16 @@
 // which every query sees every key ("full"), and of those that have to be visited, counted from the first. Held against
 // looking at every pair of query and key. The suite: {"problem": "stages"}
 
+#include "phase4_causal/rung/judge/stage_trials.h"
+
 #include <fmt/format.h>
 
 #include <array>
 
 #include "common/attention/mask.h"
 #include "common/classroom/judge/tensors.h"
-#include "common/classroom/judge/trials.h"
 
-namespace ladder::classroom {
+namespace ladder::classroom::phase4_causal {
 namespace {
 
 using nlohmann::json;
@@ -109,14 +110,6 @@ std::optional<Finding> examine(const std::vector<QueryTile>& tiles, const Length
     return finding;
 }
 
-}  // namespace
-
-std::vector<std::string_view> stage_lookalikes() {
-    std::vector<std::string_view> names;
-    for (const Mistake& mistake : kMistakes) names.push_back(mistake.name);
-    return names;
-}
-
 std::vector<Trial> stage_trials(const json& suite, std::uint64_t seed) {
     Draw draw(seed);
     std::vector<Trial> trials;
@@ -150,4 +143,15 @@ std::vector<Trial> stage_trials(const json& suite, std::uint64_t seed) {
     return trials;
 }
 
-}  // namespace ladder::classroom
+}  // namespace
+
+ProblemKind stage_problems() {
+    ProblemKind kind{
+        .name = "stages",
+        .trials = stage_trials,
+        .titles = {{"no_mask", "no mask"}, {"bottom_right", "aligned bottom-right"}, {"top_left", "aligned top-left"}}};
+    for (const Mistake& mistake : kMistakes) kind.mistakes.push_back(mistake.name);
+    return kind;
+}
+
+}  // namespace ladder::classroom::phase4_causal

@@ -1,4 +1,4 @@
-#include "common/classroom/judge/softmax_lookalikes.h"
+#include "phase0_softmax/rung/judge/softmax_lookalikes.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 
 #include "common/reference/comparison.h"
 
-namespace ladder::classroom {
+namespace ladder::classroom::phase0_softmax {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -87,4 +87,4 @@ std::optional<std::string_view> softmax_lookalike(const torch::Tensor& x, const 
     return {};
 }
 
-}  // namespace ladder::classroom
+}  // namespace ladder::classroom::phase0_softmax

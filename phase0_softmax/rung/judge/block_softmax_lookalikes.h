@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ladder::classroom {
+namespace ladder::classroom::phase0_softmax {
 
 /// The mistakes that block_softmax_lookalike() knows, as entries of the catalogue.
 std::vector<std::string_view> block_softmax_lookalikes();
@@ -18,4 +18,4 @@ std::vector<std::string_view> block_softmax_lookalikes();
 /// @param x, y  [rows, N]: the scores, and what the learner's kernel made of them
 std::optional<std::string_view> block_softmax_lookalike(const torch::Tensor& x, const torch::Tensor& y, int64_t warps);
 
-}  // namespace ladder::classroom
+}  // namespace ladder::classroom::phase0_softmax

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ladder::classroom {
+namespace ladder::classroom::phase0_softmax {
 
 /// The mistakes that softmax_lookalike() knows, named after entries of the catalogue of wrong kernels (tests/mutants).
 std::vector<std::string_view> softmax_lookalikes();
@@ -17,4 +17,4 @@ std::vector<std::string_view> softmax_lookalikes();
 /// @param x, y  [rows, N] the scores, and the learner's result
 std::optional<std::string_view> softmax_lookalike(const torch::Tensor& x, const torch::Tensor& y);
 
-}  // namespace ladder::classroom
+}  // namespace ladder::classroom::phase0_softmax

@@ -2,18 +2,20 @@
 //
 // warps  how many share a row, in chunks as block_softmax_kernel has them; one warp a row if not given
 
+#include "phase0_softmax/rung/judge/softmax_trials.h"
+
 #include <fmt/format.h>
 
-#include "common/classroom/judge/block_softmax_lookalikes.h"
-#include "common/classroom/judge/softmax_lookalikes.h"
 #include "common/classroom/judge/spread.h"
 #include "common/classroom/judge/tensors.h"
 #include "common/classroom/judge/trials.h"
 #include "common/reference/comparison.h"
 #include "common/reference/inputs.h"
 #include "common/reference/oracle.h"
+#include "phase0_softmax/rung/judge/block_softmax_lookalikes.h"
+#include "phase0_softmax/rung/judge/softmax_lookalikes.h"
 
-namespace ladder::classroom {
+namespace ladder::classroom::phase0_softmax {
 namespace {
 
 using nlohmann::json;
@@ -30,8 +32,6 @@ std::optional<Finding> examine(const torch::Tensor& x, const torch::Tensor& y, i
     if (known) finding.lookalike = std::string(*known);
     return finding;
 }
-
-}  // namespace
 
 std::vector<Trial> softmax_trials(const json& suite, std::uint64_t seed) {
     Draw draw(seed);
@@ -73,4 +73,15 @@ std::vector<Trial> softmax_trials(const json& suite, std::uint64_t seed) {
     return trials;
 }
 
-}  // namespace ladder::classroom
+}  // namespace
+
+ProblemKind softmax_problems() {
+    ProblemKind kind{.name = "softmax",
+                     .trials = softmax_trials,
+                     .titles = {{"short_rows", "short rows"}, {"long_rows", "long rows"}},
+                     .mistakes = softmax_lookalikes()};
+    for (const std::string_view name : block_softmax_lookalikes()) kind.mistakes.push_back(name);
+    return kind;
+}
+
+}  // namespace ladder::classroom::phase0_softmax

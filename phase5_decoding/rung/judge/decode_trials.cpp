@@ -17,8 +17,9 @@
 #include "common/classroom/judge/examine_attention.h"
 #include "common/classroom/judge/tensors.h"
 #include "common/reference/inputs.h"
+#include "phase5_decoding/rung/judge/problems.h"
 
-namespace ladder::classroom {
+namespace ladder::classroom::phase5_decoding {
 namespace {
 
 using nlohmann::json;
@@ -57,8 +58,6 @@ Pages paged(const torch::Tensor& k, const torch::Tensor& v, const std::vector<in
         }
     return result;
 }
-
-}  // namespace
 
 std::vector<Trial> decode_trials(const json& suite, std::uint64_t seed) {
     Draw draw(seed);
@@ -154,4 +153,14 @@ std::vector<Trial> decode_trials(const json& suite, std::uint64_t seed) {
     return trials;
 }
 
-}  // namespace ladder::classroom
+}  // namespace
+
+ProblemKind decode_problems() {
+    return {.name = "decode",
+            .trials = decode_trials,
+            .titles = {{"several_splits", "several splits"},
+                       {"empty", "parts that saw no key"},
+                       {"lengths", "lengths of sequences"}}};
+}
+
+}  // namespace ladder::classroom::phase5_decoding

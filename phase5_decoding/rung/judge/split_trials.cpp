@@ -7,9 +7,9 @@
 #include <cmath>
 
 #include "common/classroom/judge/tensors.h"
-#include "common/classroom/judge/trials.h"
+#include "phase5_decoding/rung/judge/problems.h"
 
-namespace ladder::classroom {
+namespace ladder::classroom::phase5_decoding {
 namespace {
 
 using nlohmann::json;
@@ -52,8 +52,6 @@ std::string why_not(const Work& work, int64_t splits) {
                        work.best_efficiency());
 }
 
-}  // namespace
-
 std::vector<Trial> split_trials(const json& suite, std::uint64_t seed) {
     Draw draw(seed);
     std::vector<Trial> trials;
@@ -89,4 +87,12 @@ std::vector<Trial> split_trials(const json& suite, std::uint64_t seed) {
     return trials;
 }
 
-}  // namespace ladder::classroom
+}  // namespace
+
+ProblemKind split_problems() {
+    return {.name = "splits",
+            .trials = split_trials,
+            .titles = {{"few_blocks", "few blocks"}, {"many_blocks", "many blocks"}, {"limits", "limits"}}};
+}
+
+}  // namespace ladder::classroom::phase5_decoding

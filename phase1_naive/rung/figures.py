@@ -1,7 +1,9 @@
-"""Figures of phase 1: standard attention's traffic, and the wall of shared memory."""
+"""Figures of phase 1: standard attention's traffic, the wall of shared memory, and the primer's bank conflicts."""
 
-from constants import Source, device
+from banks import draw_banks, passes
+from constants import BANK_BYTES, BANKS, WARP, Source, device
 from draw import MARGIN, WIDTH, Figure
+from rooms import script
 
 KIB = 1024
 MIB = 1024 * 1024
@@ -89,17 +91,6 @@ def longest(scheme, limit, **shape):
     return keys
 
 
-def tiles_bytes(head_dim, element):
-    """fa2_shared_bytes() of phase3_fa2/fa2.cuh: what tiles of fixed size take."""
-    fa2 = Source("phase3_fa2/fa2.cuh").expect(
-        "return simt::shared_bytes<T>(B_r, D + pad) + 2 * simt::shared_bytes<T>(B_c, D + pad) + "
-        "simt::shared_bytes<float>(B_r, B_c + 4);")
-    B_r, B_c = (fa2.number(name, within="struct Fa2Tiles", D=head_dim) for name in ("B_r", "B_c"))
-    pitch = fa2.number("pitch", D=head_dim, element_bytes=element)
-    score_pitch = fa2.found(r'arena\.tile<float, B_r, B_c, ([^>]+)>\("P_ij"\)', B_c=B_c)
-    return (B_r + 2 * B_c) * pitch * element + B_r * score_pitch * 4
-
-
 def shared_memory_wall():
     source = Source("phase1_naive/shared_need.h")
     shape = {name: source.number(name, within="struct BlockedShape") for name in ("head_dim", "block_rows")}
@@ -156,11 +147,32 @@ def shared_memory_wall():
                 figure.text(x - 8, y - 8, f"{keys}", size=16, bold=True, colour=colour, anchor="end")
             else:
                 figure.text(x + 9, y + 18, f"{keys}", size=16, bold=True, colour=colour)
-    tile = tiles_bytes(shape["head_dim"], shape["element"])
+    tile = script("phase3_fa2").tiles_bytes(shape["head_dim"], shape["element"])
     figure.line(at(0, tile), at(most_keys, tile), line="o", width=3)
     figure.text(right, at(0, tile)[1] + 20, f"tiles of phase 3: {tile // KIB} KiB, any *N*", colour="o", anchor="end",
                 size=16, bold=True)
     return figure
 
 
-FIGURES = {"standard_traffic": standard_traffic, "shared_memory_wall": shared_memory_wall}
+def banks():
+    standard = Source("phase1_naive/standard.cuh")
+    side = standard.number("kResultTile")
+    padded = standard.found(r"using RightTile = .*?kResultTile, (kResultTile[^>]*)>")
+    cell = 8.5
+    figure = Figure(
+        "Bank conflicts of a walk down a column",
+        f"{WARP} lanes write one column of a tile, lane k in row k. With rows {side} floats apart all lanes meet in "
+        f"one bank; with rows {padded} floats apart each meets a bank of its own.")
+    figure.text(MARGIN, 34, f"{WARP} lanes write a column of a tile, lane *k* in row *k*")
+    for x, apart, colour in ((MARGIN, side, "wrong"), (WIDTH - MARGIN - cell * BANKS, padded, "plain")):
+        firsts = [apart * k for k in range(WARP)]
+        turns = passes(firsts, 1)
+        figure.text(x, 70, f"Rows {apart} floats apart", bold=True)
+        draw_banks(figure, x, 108, cell, cell, firsts, 1, f"{colour}!")
+        figure.text(x, 108 + cell * WARP + 28, f"{turns} passes" if turns > 1 else "1 pass", bold=True, colour=colour)
+        figure.text(x + cell * BANKS, 108 + cell * WARP + 28, f"{BANKS} banks of {BANK_BYTES} bytes",
+                    anchor="end", size=15, colour="quiet")
+    return figure
+
+
+FIGURES = {"standard_traffic": standard_traffic, "shared_memory_wall": shared_memory_wall, "banks": banks}

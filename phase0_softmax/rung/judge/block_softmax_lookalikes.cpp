@@ -1,4 +1,4 @@
-#include "common/classroom/judge/block_softmax_lookalikes.h"
+#include "phase0_softmax/rung/judge/block_softmax_lookalikes.h"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 #include "common/classroom/judge/spread.h"
 #include "common/reference/comparison.h"
 
-namespace ladder::classroom {
+namespace ladder::classroom::phase0_softmax {
 namespace {
 
 constexpr int64_t kLanes = 32;
@@ -139,4 +139,4 @@ std::optional<std::string_view> block_softmax_lookalike(const torch::Tensor& x, 
     return {};
 }
 
-}  // namespace ladder::classroom
+}  // namespace ladder::classroom::phase0_softmax
