@@ -9,7 +9,6 @@
 #include "common/attention/watch.cuh"
 #include "phase5_decoding/decode_arguments.h"
 #include "phase5_decoding/decode_tensors.cuh"
-#include "phase5_decoding/merge.cuh"
 #include "phase5_decoding/split_plan.h"
 
 namespace ladder::SIMT_MACHINE {
@@ -88,11 +87,11 @@ struct DecodeShape {
 /// Neighbouring elements of a row; zeros for what lies beyond `rows` or beyond the row's end.
 template <int N, class T>
 __device__ __forceinline__ simt::Vector<T, N> load_or_zero(const simt::GlobalTensor<const T, 2>& matrix, int row,
-                                                           int rows, int column, bool wide) {
+                                                           int rows, int column, bool vectorized) {
     const int width = int(matrix.extent(1));
     simt::Vector<T, N> vector{};
     if (row >= rows) return vector;
-    if (wide) {
+    if (vectorized) {
         if (column < width) vector = matrix.template vec<simt::Vector<T, N>>(row, column);
     } else {
 #pragma unroll
@@ -117,7 +116,8 @@ __device__ __forceinline__ void load_queries(const simt::SharedTile<float, R, D>
     for (int i = threadIdx.x; i < R * D; i += kDecodeThreads) {
         const int r = i / D, c = i % D, row = first_row + r;
         float q = 0.0f;
-        if (row < rows && c < int(t.Q.extent(3))) q = float(t.Q(b, kv_head * t.group + row % t.group, row / t.group, c));
+        if (row < rows && c < int(t.Q.extent(3)))
+            q = float(t.Q(b, kv_head * t.group + row % t.group, row / t.group, c));
         Q_i(r, c) = q;
     }
 }
@@ -125,7 +125,7 @@ __device__ __forceinline__ void load_queries(const simt::SharedTile<float, R, D>
 /// A piece of the warp's 32 rows of K goes to its rows of K_j, from where each lane can read one row.
 template <class Shape, class T, class Tile>
 __device__ __forceinline__ void fetch_keys(const Tile& K_j, const simt::GlobalTensor<const T, 2>& K, int first_key,
-                                           int end, int first_column, bool wide) {
+                                           int end, int first_column, bool vectorized) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     __syncwarp();  // the warp is done with the old piece before it is overwritten
 #pragma unroll
@@ -134,7 +134,7 @@ __device__ __forceinline__ void fetch_keys(const Tile& K_j, const simt::GlobalTe
 #pragma unroll
         for (int f = 0; f < Shape::K_in_flight; ++f)
             k[f] = load_or_zero<Shape::width>(K, first_key + Shape::K_row(n + f, lane), end,
-                                              first_column + Shape::K_column(n + f, lane), wide);
+                                              first_column + Shape::K_column(n + f, lane), vectorized);
 #pragma unroll
         for (int f = 0; f < Shape::K_in_flight; ++f)
             K_j.template vec<simt::WideVector<T>>(32 * warp + Shape::K_row(n + f, lane), Shape::K_column(n + f, lane)) =
@@ -165,8 +165,8 @@ __device__ __forceinline__ void add_scores(float (&S)[R], const QTile& Q_i, cons
     for (int r = 0; r < R; ++r) S[r] += of_piece[r];
 }
 
-/// The key of this lane joins m, l and O of all rows. P holds its scores, not yet scaled, and then its probabilities, or
-/// kUnseen. l is a sum over this lane's keys only; m and O are the warp's.
+/// The key of this lane joins m, l and O of all rows. P holds its scores, not yet scaled, and then its probabilities,
+/// or kUnseen. l is a sum over this lane's keys only; m and O are the warp's.
 template <int R, int Columns>
 __device__ __forceinline__ void take_scores(float (&P)[R], float (&m_i)[R], float (&l_i)[R], float (&O_i)[R][Columns],
                                             const simt::SharedTile<int, 1, R>& seen, int key, int end, float scale,
@@ -195,7 +195,8 @@ __device__ __forceinline__ void take_scores(float (&P)[R], float (&m_i)[R], floa
 /// columns; the probability of its key comes by shuffle from the lane that owns that.
 template <class Shape, int R, class T>
 __device__ __forceinline__ void add_values(float (&O)[R][Shape::columns], const float (&P)[R],
-                                           const simt::GlobalTensor<const T, 2>& V, int first_key, int end, bool wide) {
+                                           const simt::GlobalTensor<const T, 2>& V, int first_key, int end,
+                                           bool vectorized) {
     constexpr int width = Shape::V_width;
     const int lane = threadIdx.x % 32;
 #pragma unroll 1
@@ -207,7 +208,7 @@ __device__ __forceinline__ void add_values(float (&O)[R][Shape::columns], const 
 #pragma unroll
             for (int n = 0; n < Shape::vectors; ++n)
                 v[f][n] = load_or_zero<width>(V, first_key + Shape::V_row(step + f, lane), end,
-                                              Shape::V_column(n, lane), wide);
+                                              Shape::V_column(n, lane), vectorized);
 #pragma unroll
         for (int f = 0; f < Shape::V_in_flight; ++f)
 #pragma unroll
@@ -239,7 +240,8 @@ __device__ __forceinline__ void merge_lanes(float (&O_i)[R][Shape::columns], flo
     }
 }
 
-/// What this warp has summed up, under the maximum of all warps: by the rule that also merges splits. Its l goes to l_of.
+/// What this warp has summed up, under the maximum of all warps: by the rule that also merges splits. Its l goes to
+/// l_of.
 template <int R, int Columns, int Warps>
 __device__ __forceinline__ void rescale_warp(float (&O_i)[R][Columns], const float (&l_i)[R], const float (&m_i)[R],
                                              const simt::SharedTile<float, Warps, R>& m_of,

@@ -3,11 +3,11 @@
 #include "common/attention/dispatch.cuh"
 #include "common/attention/global_bytes.h"
 #include "common/attention/online_softmax.cuh"
+#include "common/attention/swizzle.cuh"
 #include "common/attention/warp_reduce.cuh"
 #include "common/attention/watch.cuh"
 #include "phase5_decoding/decode_arguments.h"
 #include "phase5_decoding/decode_tensors.cuh"
-#include "phase5_decoding/merge.cuh"
 #include "phase5_decoding/split_plan.h"
 
 namespace ladder::SIMT_MACHINE {
@@ -75,14 +75,6 @@ struct PipelineShape {
     static constexpr std::size_t shared_bytes =
         W == kFewPipelinedWarps && used_bytes < kLeastShared ? kLeastShared : used_bytes;
 };
-
-/// Where column `column` of row `row` lies in a swizzled tile. Eight rows that are read at one column, as ldmatrix
-/// does, then lie in different banks: 128 bytes hold a row of 64 elements or two of 32, whose pieces of eight are
-/// exchanged.
-template <int D>
-__device__ __forceinline__ int swizzled(int row, int column) {
-    return column ^ (D >= 64 ? row % 8 : row / 2 % 4) * 8;
-}
 
 /// Begins to copy a tile of K or V, keys from `first_key` on, to the ring's rows from `first_row` on. Keys from `end`
 /// on become zero: their probability will be 0, but 0 * NaN would be NaN. Columns beyond the head's are left as they
