@@ -170,18 +170,18 @@ void launch_safe_softmax(const SoftmaxArguments& a) {
     });
 }
 
-/// Likewise.
+/// Launches online_softmax_kernel for the matrix's dtype.
 void launch_online_softmax(const SoftmaxArguments& a) {
     with_element_type(a.x.type, [&]<class T>(std::type_identity<T>) {
         simt::launch("online_softmax_kernel", one_warp_per_row(a), online_softmax_kernel<T>, softmax_tensors<T>(a));
     });
 }
 
-/// Likewise; wide reads where every row starts at a multiple of 16 bytes.
+/// Launches block_softmax_kernel; with reads of 16 bytes where every row starts at a multiple of as many.
 void launch_block_plain_softmax(const SoftmaxArguments& a) {
-    const bool wide = a.x.rows_aligned_to_16_bytes() && a.y.rows_aligned_to_16_bytes();
+    const bool vectorized = a.x.rows_aligned_to_16_bytes() && a.y.rows_aligned_to_16_bytes();
     with_element_type(a.x.type, [&]<class T>(std::type_identity<T>) {
-        const auto kernel = wide ? block_softmax_kernel<T, simt::kVectorWidth<T>> : block_softmax_kernel<T, 1>;
+        const auto kernel = vectorized ? block_softmax_kernel<T, simt::kVectorWidth<T>> : block_softmax_kernel<T, 1>;
         simt::launch("block_softmax_kernel", one_block_per_row(a), kernel, softmax_tensors<T>(a));
     });
 }

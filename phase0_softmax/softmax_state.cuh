@@ -1,7 +1,6 @@
 #pragma once
 
 #include "common/attention/online_softmax.cuh"
-#include "common/attention/powers_of_two.cuh"
 #include "common/attention/warp_reduce.cuh"
 #include "common/simt/simt.h"
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "common/attention/columns_in_turn.cuh"
 #include "common/attention/online_softmax.cuh"
+#include "common/attention/row_tile.cuh"
 #include "common/attention/warp_reduce.cuh"
 #include "common/attention/watch.cuh"
 #include "common/simt/simt.h"
@@ -25,7 +25,7 @@ struct Patches {
     __host__ __device__ int count() const { return down() * across(); }
 };
 
-/// One of them.
+/// The 4 x 4 elements of a result that one thread works on.
 struct Patch {
     int first_row, first_column, down, across;  ///< its first element, and how far its rows and columns lie apart
 
@@ -49,12 +49,12 @@ inline int blocked_threads(int block_rows, int head_dim) {
     return whole_warps < least ? least : whole_warps > kMaxBlockedThreads ? kMaxBlockedThreads : whole_warps;
 }
 
-/// to(0 … rows - 1, :) = from(first_row …, :), all threads together. `wide`: as in copy_tile.
+/// to(0 … rows - 1, :) = from(first_row …, :), all threads together. `vectorized`: as in copy_tile.
 template <class T>
 __device__ void copy_rows(const simt::SharedMatrix<T>& to, const simt::GlobalTensor<const T, 2>& from, int first_row,
-                          int rows, bool wide) {
+                          int rows, bool vectorized) {
     const int columns = to.columns();
-    if (wide) {
+    if (vectorized) {
         using Wide = simt::WideVector<T>;
         const int per_row = columns / simt::kVectorWidth<T>;
         for (int i = threadIdx.x; i < rows * per_row; i += blockDim.x) {
@@ -101,10 +101,11 @@ __device__ void copy_turned_by(const simt::SharedMatrix<T>& K, const simt::Globa
     }
 }
 
-/// The same, in pieces of 16 bytes where rows are `wide`: see copy_tile.
+/// The same, in pieces of 16 bytes where rows are `vectorized`: see copy_tile.
 template <class T>
-__device__ void copy_turned(const simt::SharedMatrix<T>& K, const simt::GlobalTensor<const T, 2>& from, bool wide) {
-    if (wide)
+__device__ void copy_turned(const simt::SharedMatrix<T>& K, const simt::GlobalTensor<const T, 2>& from,
+                            bool vectorized) {
+    if (vectorized)
         copy_turned_by<simt::kVectorWidth<T>>(K, from);
     else
         copy_turned_by<1>(K, from);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/attention/copy_tile.cuh"
 #include "common/attention/dispatch.cuh"
 #include "common/attention/forward_tensors.cuh"
 #include "common/attention/global_bytes.h"
@@ -50,7 +51,6 @@ namespace ladder::SIMT_MACHINE {
 
 inline constexpr int kFa1MinWarps = 4;  ///< of a block
 inline constexpr int kFa1MaxWarps = 8;  ///< of a block: one for each strip of rows, where the tile has so many
-inline constexpr int kFa1Rows = 2;      ///< query rows that a thread works on at once
 inline constexpr int kFa1Columns = 4;   ///< keys that a thread works on at once
 
 /// What the kernel is given besides the problem: its tile sizes, and where O, l and m wait between two outer steps.
@@ -66,41 +66,36 @@ struct Fa1Running {
 
 /// The eight rows that a warp works on at once. Lane k has rows k / 8 and k / 8 + 4, and every eighth column or vector
 /// of columns from k % 8 on.
-struct Fa1Strip {
-    int first_row;                    ///< of this lane, in the tile
-    int lane = int(threadIdx.x) % 8;  ///< among the eight that share a row
-
+struct Fa1Strip : RowOwner<kFa1Granule, 32> {
     /// Strip number `strip` of the query tile.
-    __device__ explicit Fa1Strip(int strip) : first_row(strip * kFa1Granule + int(threadIdx.x) % 32 / 8) {}
-
-    /// This lane's i-th row in the tile, i < kFa1Rows.
-    __device__ int row(int i) const { return first_row + 4 * i; }
+    __device__ explicit Fa1Strip(int strip) { first_row = strip * kFa1Granule + int(threadIdx.x) % 32 / 8; }
 };
+inline constexpr int kFa1Rows = Fa1Strip::rows;  ///< query rows that a thread works on at once
 
 /// The value that the first of the eight lanes of a row holds, for all eight.
 __device__ inline float from_first_lane(float x) { return __shfl_sync(0xffffffffu, x, 0, 8); }
 
-/// tile(0 … rows - 1, 0 … D - 1) = matrix(first_row …, …), all threads together; zero beyond the matrix, as copy_tile.
-template <int D, class T>
-__device__ void load_fa1_tile(const simt::SharedMatrix<T>& tile, int rows, const simt::GlobalTensor<const T, 2>& matrix,
-                              int first_row, bool wide) {
-    const int length = int(matrix.extent(0)), width = int(matrix.extent(1));
-    if (wide) {
-        using Wide = simt::WideVector<T>;
-        constexpr int per_row = D / simt::kVectorWidth<T>;
-        for (int i = threadIdx.x; i < rows * per_row; i += blockDim.x) {
-            const int r = i / per_row, c = i % per_row * simt::kVectorWidth<T>;
-            Wide elements{};
-            if (first_row + r < length && c < width) elements = matrix.template vec<Wide>(first_row + r, c);
-            tile.template vec<Wide>(r, c) = elements;
+/// O_i, l_i and m_i of this thread's rows, as the step before left them in global memory.
+template <class T, int D>
+__device__ __forceinline__ void load_running(float (&O_i)[kFa1Rows][D / 8], float (&l_i)[kFa1Rows],
+                                             float (&m_i)[kFa1Rows], const Fa1Strip& own, int first_query,
+                                             bool first_step, int query_length, const simt::GlobalTensor<float, 2>& O,
+                                             const simt::GlobalTensor<float, 1>& l,
+                                             const simt::GlobalTensor<float, 1>& m, bool vectorized) {
+    // Before the first step O = 0, l = 0 and m = -inf (line 2); nobody has to write that to memory.
+#pragma unroll
+    for (int i = 0; i < kFa1Rows; ++i) {
+        const int query = first_query + own.row(i);
+        float l_before = 0.0f, m_before = -INFINITY;
+        if (!first_step && query < query_length) {
+            load_output_row<T, D>(O_i[i], O, query, own.lane, vectorized);
+            if (own.lane == 0) {
+                l_before = l(query);
+                m_before = m(query);
+            }
         }
-    } else {
-        for (int i = threadIdx.x; i < rows * D; i += blockDim.x) {
-            const int r = i / D, c = i % D;
-            T element = T(0.0f);
-            if (first_row + r < length && c < width) element = matrix(first_row + r, c);
-            tile(r, c) = element;
-        }
+        l_i[i] = from_first_lane(l_before);
+        m_i[i] = from_first_lane(m_before);
     }
 }
 
@@ -110,36 +105,12 @@ template <class T, int D>
 __device__ __forceinline__ void compute_scores(float (&m_tile)[kFa1Rows], const simt::SharedMatrix<float>& S_ij,
                                                const Fa1Strip& own, const simt::SharedMatrix<T>& Q_i,
                                                const simt::SharedMatrix<T>& K_j, int keys, int columns, float scale) {
-    constexpr int width = kRowVector<T, D>;
-    using Vector = simt::Vector<T, width>;
 #pragma unroll
     for (int i = 0; i < kFa1Rows; ++i) m_tile[i] = -INFINITY;
 
     for (int first = 0; first < columns; first += 8 * kFa1Columns) {
-        float s[kFa1Rows][kFa1Columns] = {};
-#pragma unroll 1
-        for (int first_d = 0; first_d < D; first_d += kColumnsInTurn) {
-            float part[kFa1Rows][kFa1Columns] = {};
-#pragma unroll 2
-            for (int d = first_d; d < first_d + kColumnsInTurn; d += width) {
-                Vector q[kFa1Rows];
-#pragma unroll
-                for (int i = 0; i < kFa1Rows; ++i) q[i] = Q_i.template vec<Vector>(own.row(i), d);
-#pragma unroll
-                for (int j = 0; j < kFa1Columns; ++j) {
-                    if (first + 8 * j >= columns) continue;
-                    const Vector k = K_j.template vec<Vector>(first + own.lane + 8 * j, d);
-#pragma unroll
-                    for (int i = 0; i < kFa1Rows; ++i)
-#pragma unroll
-                        for (int e = 0; e < width; ++e) part[i][j] += float(q[i].element[e]) * float(k.element[e]);
-                }
-            }
-#pragma unroll
-            for (int i = 0; i < kFa1Rows; ++i)
-#pragma unroll
-                for (int j = 0; j < kFa1Columns; ++j) s[i][j] += part[i][j];
-        }
+        float s[kFa1Rows][kFa1Columns];
+        multiply_transposed<kColumnsInTurn, 2, D>(s, own, Q_i, K_j, first, columns);
 #pragma unroll
         for (int j = 0; j < kFa1Columns; ++j) {
             if (first + 8 * j >= columns) continue;
@@ -154,79 +125,27 @@ __device__ __forceinline__ void compute_scores(float (&m_tile)[kFa1Rows], const 
     }
 }
 
-/// PV[i][c] = sum_j P_ij(row i, j) V_j(j, output_column(lane, c / width) + c % width).
-template <class T, int D>
-__device__ __forceinline__ void multiply_values(float (&PV)[kFa1Rows][D / 8], const simt::SharedMatrix<float>& P_ij,
-                                                const Fa1Strip& own, const simt::SharedMatrix<T>& V_j, int columns) {
-    constexpr int width = kRowVector<T, D>;
-    using Vector = simt::Vector<T, width>;
+/// Line 10 of Algorithm 1: S_ij becomes P~_ij, under the tile's own maximum m~, and l~ is its row sum. m_tile comes in
+/// as the thread's part of that maximum, and leaves as the row's.
+__device__ __forceinline__ void weigh_tile(float (&m_tile)[kFa1Rows], float (&l_tile)[kFa1Rows],
+                                           const simt::SharedMatrix<float>& P_ij, const Fa1Strip& own, int columns,
+                                           int first_query, int first_key) {
 #pragma unroll
-    for (int i = 0; i < kFa1Rows; ++i)
-#pragma unroll
-        for (int c = 0; c < D / 8; ++c) PV[i][c] = 0.0f;
-
-    for (int j = 0; j < columns; j += 4) {
-        float4 p[kFa1Rows];
-#pragma unroll
-        for (int i = 0; i < kFa1Rows; ++i) p[i] = P_ij.template vec<float4>(own.row(i), j);
-#pragma unroll
-        for (int k = 0; k < 4; ++k)
-#pragma unroll
-            for (int n = 0; n < D / 8 / width; ++n) {
-                const Vector v = V_j.template vec<Vector>(j + k, output_column<T, D>(own.lane, n));
-#pragma unroll
-                for (int i = 0; i < kFa1Rows; ++i) {
-                    const float p_ij = k == 0 ? p[i].x : k == 1 ? p[i].y : k == 2 ? p[i].z : p[i].w;
-#pragma unroll
-                    for (int e = 0; e < width; ++e) PV[i][n * width + e] += p_ij * float(v.element[e]);
-                }
-            }
-    }
-}
-
-/// Reads this thread's elements of one row of O, as the step before left them.
-template <class T, int D>
-__device__ __forceinline__ void load_output_row(float (&O_i)[D / 8], const simt::GlobalTensor<float, 2>& O, int query,
-                                                int lane, bool wide) {
-    constexpr int width = kRowVector<T, D>;
-    using Four = simt::Vector<float, 4>;
-    const int head_dim = int(O.extent(1));
-#pragma unroll
-    for (int c = 0; c < D / 8; c += 4) {
-        const int column = output_column<T, D>(lane, c / width) + c % width;
-        Four four{};
-        if (wide) {
-            if (column < head_dim) four = O.template vec<Four>(query, column);
-        } else {
-#pragma unroll
-            for (int e = 0; e < 4; ++e)
-                if (column + e < head_dim) four.element[e] = O(query, column + e);
+    for (int i = 0; i < kFa1Rows; ++i) {
+        // BEGIN SOLUTION tile: line 10, P_ij and its row sum under the tile's own maximum
+        m_tile[i] = row_max(m_tile[i]);
+        const float m_safe = safe_maximum(m_tile[i]);
+        float sum = 0.0f;
+        for (int column = own.lane; column < columns; column += 8) {
+            const float score = P_ij(own.row(i), column);
+            const float p = __expf(score - m_safe);
+            P_ij(own.row(i), column) = p;
+            watch_score(first_query + own.row(i), first_key + column, score);
+            sum += p;
         }
-#pragma unroll
-        for (int e = 0; e < 4; ++e) O_i[c + e] = four.element[e];
-    }
-}
-
-/// Writes them, as float for the next step or as T for the caller.
-template <class T, int D, class Element>
-__device__ __forceinline__ void store_output_row(const simt::GlobalTensor<Element, 2>& O, int query,
-                                                 const float (&O_i)[D / 8], int lane, bool wide) {
-    constexpr int width = kRowVector<T, D>;
-    using Four = simt::Vector<Element, 4>;
-    const int head_dim = int(O.extent(1));
-#pragma unroll
-    for (int c = 0; c < D / 8; c += 4) {
-        const int column = output_column<T, D>(lane, c / width) + c % width;
-        if (wide) {
-            Four four;
-#pragma unroll
-            for (int e = 0; e < 4; ++e) four.element[e] = Element(O_i[c + e]);
-            if (column < head_dim) O.template vec<Four>(query, column) = four;
-        } else {
-#pragma unroll
-            for (int e = 0; e < 4; ++e)
-                if (column + e < head_dim) O(query, column + e) = Element(O_i[c + e]);
-        }
+        l_tile[i] = row_sum(sum);
+        //= l_tile[i] = 1.0f;
+        // END SOLUTION tile
     }
 }
 
@@ -255,59 +174,30 @@ __global__ void __launch_bounds__(32 * kFa1MaxWarps, 1) fa1_forward_kernel(Forwa
         const int keys = last_step ? key_length - first_key : B_c;
         const int columns = (keys + 7) / 8 * 8;  // the eight lanes of a row go through the columns together
 
-        load_fa1_tile<D>(K_j, columns, K, first_key, t.wide_rows);
-        load_fa1_tile<D>(V_j, columns, V, first_key, t.wide_rows);
+        copy_tile<D>(K_j, K, first_key, t.wide_rows, columns);
+        copy_tile<D>(V_j, V, first_key, t.wide_rows, columns);
 
         for (int first_query = 0; first_query < query_length; first_query += B_r) {
             const int queries = first_query + B_r >= query_length ? query_length - first_query : B_r;
             const int strips = (queries + kFa1Granule - 1) / kFa1Granule;
 
-            load_fa1_tile<D>(Q_i, strips * kFa1Granule, Q, first_query, t.wide_rows);
+            copy_tile<D>(Q_i, Q, first_query, t.wide_rows, strips * kFa1Granule);
             __syncthreads();  // Q_i (and, at the first query tile, K_j and V_j) are complete before anyone reads them
 
             for (int strip = warp; strip < strips; strip += warps) {
                 const Fa1Strip own(strip);
 
-                // Before the first step O = 0, l = 0 and m = -inf (line 2); nobody has to write that to memory.
                 float O_i[kFa1Rows][D / 8] = {}, l_i[kFa1Rows], m_i[kFa1Rows];
-#pragma unroll
-                for (int i = 0; i < kFa1Rows; ++i) {
-                    const int query = first_query + own.row(i);
-                    float l_before = 0.0f, m_before = -INFINITY;
-                    if (!first_step && query < query_length) {
-                        load_output_row<T, D>(O_i[i], running_O, query, own.lane, running.wide_rows);
-                        if (own.lane == 0) {
-                            l_before = l(query);
-                            m_before = m(query);
-                        }
-                    }
-                    l_i[i] = from_first_lane(l_before);
-                    m_i[i] = from_first_lane(m_before);
-                }
+                load_running<T, D>(O_i, l_i, m_i, own, first_query, first_step, query_length, running_O, l, m,
+                                   running.wide_rows);
 
                 float m_tile[kFa1Rows], l_tile[kFa1Rows];
                 compute_scores<T, D>(m_tile, P_ij, own, Q_i, K_j, keys, columns, t.scale);
-#pragma unroll
-                for (int i = 0; i < kFa1Rows; ++i) {
-                    // BEGIN SOLUTION tile: line 10, P_ij and its row sum under the tile's own maximum
-                    m_tile[i] = row_max(m_tile[i]);
-                    const float m_safe = safe_maximum(m_tile[i]);
-                    float sum = 0.0f;
-                    for (int column = own.lane; column < columns; column += 8) {
-                        const float score = P_ij(own.row(i), column);
-                        const float p = __expf(score - m_safe);
-                        P_ij(own.row(i), column) = p;
-                        watch_score(first_query + own.row(i), first_key + column, score);
-                        sum += p;
-                    }
-                    l_tile[i] = row_sum(sum);
-                    //= l_tile[i] = 1.0f;
-                    // END SOLUTION tile
-                }
+                weigh_tile(m_tile, l_tile, P_ij, own, columns, first_query, first_key);
                 __syncwarp();  // the rows of P_ij are complete before their warp reads them; no other warp touches them
 
-                float PV[kFa1Rows][D / 8];
-                multiply_values<T, D>(PV, P_ij, own, V_j, columns);
+                float PV[kFa1Rows][D / 8] = {};
+                accumulate<1>(PV, own, P_ij, V_j, columns);
 
 #pragma unroll
                 for (int i = 0; i < kFa1Rows; ++i) {

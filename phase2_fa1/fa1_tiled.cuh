@@ -4,7 +4,7 @@
 #include "common/attention/dispatch.cuh"
 #include "common/attention/forward_tensors.cuh"
 #include "common/attention/global_bytes.h"
-#include "common/attention/powers_of_two.cuh"
+#include "common/attention/online_softmax.cuh"
 #include "common/attention/watch.cuh"
 #include "common/attention/wide_tile.cuh"
 #include "phase2_fa1/fa1_arguments.h"

@@ -8,13 +8,13 @@
 
 #include "common/attention/allocate.h"
 #include "common/attention/check.h"
+#include "common/attention/key_tiles.cuh"
 #include "common/reference/entry_checks.h"
 #include "common/reference/test_device.h"
 #include "common/reference/wide_cases.h"
 #include "common/reference/wide_checks.h"
 #include "common/simt/device.h"
 #include "common/simt/launch_log.h"
-#include "phase4_causal/key_tiles.cuh"
 
 namespace ladder {
 namespace {

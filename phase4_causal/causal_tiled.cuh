@@ -2,13 +2,13 @@
 
 #include "common/attention/copy_tile.cuh"
 #include "common/attention/dispatch.cuh"
+#include "common/attention/edge_tile.cuh"
 #include "common/attention/forward_tensors.cuh"
 #include "common/attention/global_bytes.h"
-#include "common/attention/powers_of_two.cuh"
+#include "common/attention/key_tiles.cuh"
+#include "common/attention/online_softmax.cuh"
 #include "common/attention/watch.cuh"
 #include "common/attention/wide_tile.cuh"
-#include "phase4_causal/edge_tile.cuh"
-#include "phase4_causal/key_tiles.cuh"
 
 namespace ladder::SIMT_MACHINE {
 

@@ -4,9 +4,9 @@
 
 #include "common/attention/dispatch.cuh"
 #include "common/attention/global_bytes.h"
+#include "common/attention/online_softmax.cuh"
 #include "common/attention/watch.cuh"
 #include "phase5_decoding/decode_arguments.h"
-#include "phase5_decoding/merge.cuh"
 
 namespace ladder::SIMT_MACHINE {
 
@@ -41,23 +41,6 @@ struct CombineTensors {
     simt::GlobalTensor<const float, 2> LSE_p;  ///< [N, P], of a tensor [P, N]
     simt::GlobalTensor<T, 2> O;                ///< [N, D]
     simt::GlobalTensor<float, 1> LSE;          ///< [N]
-};
-
-/// What a part, whose sum has the logarithm `part`, is worth where the largest of these is `largest`.
-///
-/// The O of a part that saw nothing that counts may be NaN (0 / 0); 0 * NaN would be NaN, so it is left out where
-/// others count. (Left out with it: the NaN of 0 * inf, where a part has only scores of -inf and V is infinite. One
-/// split keeps it.)
-struct Share {
-    float weight;  ///< exp(part - largest)
-    bool counts;   ///< whether its x is looked at
-
-    /// Of a part of this size.
-    __device__ Share(float part, float largest)
-        : weight(merge_weight(part, largest)), counts(part != -INFINITY || largest == -INFINITY) {}
-
-    /// Of the part's x.
-    __device__ float of(float x) const { return counts ? weight * x : 0.0f; }
 };
 
 template <class T, int D, int Groups, int AtOnce>

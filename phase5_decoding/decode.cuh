@@ -9,7 +9,6 @@
 #include "common/attention/watch.cuh"
 #include "phase5_decoding/decode_arguments.h"
 #include "phase5_decoding/decode_tensors.cuh"
-#include "phase5_decoding/merge.cuh"
 #include "phase5_decoding/split_plan.h"
 
 namespace ladder::SIMT_MACHINE {
@@ -88,11 +87,11 @@ struct DecodeShape {
 /// Neighbouring elements of a row; zeros for what lies beyond `rows` or beyond the row's end.
 template <int N, class T>
 __device__ __forceinline__ simt::Vector<T, N> load_or_zero(const simt::GlobalTensor<const T, 2>& matrix, int row,
-                                                           int rows, int column, bool wide) {
+                                                           int rows, int column, bool vectorized) {
     const int width = int(matrix.extent(1));
     simt::Vector<T, N> vector{};
     if (row >= rows) return vector;
-    if (wide) {
+    if (vectorized) {
         if (column < width) vector = matrix.template vec<simt::Vector<T, N>>(row, column);
     } else {
 #pragma unroll
@@ -102,10 +101,31 @@ __device__ __forceinline__ simt::Vector<T, N> load_or_zero(const simt::GlobalTen
     return vector;
 }
 
+/// Q_i = the rows from `first_row` on, and how many keys each of them sees: zeros, and none, beyond the last of `rows`.
+/// All threads together.
+template <class T, int R, int D>
+__device__ __forceinline__ void load_queries(const simt::SharedTile<float, R, D>& Q_i,
+                                             const simt::SharedTile<int, 1, R>& seen, const DecodeTensors<T>& t, int b,
+                                             int kv_head, int first_row, int rows) {
+    if (threadIdx.x < R) {
+        const int row = first_row + threadIdx.x;
+        int keys = 0;
+        if (row < rows) keys = t.visible_keys(b, row / t.group);
+        seen(0, threadIdx.x) = keys;
+    }
+    for (int i = threadIdx.x; i < R * D; i += kDecodeThreads) {
+        const int r = i / D, c = i % D, row = first_row + r;
+        float q = 0.0f;
+        if (row < rows && c < int(t.Q.extent(3)))
+            q = float(t.Q(b, kv_head * t.group + row % t.group, row / t.group, c));
+        Q_i(r, c) = q;
+    }
+}
+
 /// A piece of the warp's 32 rows of K goes to its rows of K_j, from where each lane can read one row.
 template <class Shape, class T, class Tile>
 __device__ __forceinline__ void fetch_keys(const Tile& K_j, const simt::GlobalTensor<const T, 2>& K, int first_key,
-                                           int end, int first_column, bool wide) {
+                                           int end, int first_column, bool vectorized) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     __syncwarp();  // the warp is done with the old piece before it is overwritten
 #pragma unroll
@@ -114,7 +134,7 @@ __device__ __forceinline__ void fetch_keys(const Tile& K_j, const simt::GlobalTe
 #pragma unroll
         for (int f = 0; f < Shape::K_in_flight; ++f)
             k[f] = load_or_zero<Shape::width>(K, first_key + Shape::K_row(n + f, lane), end,
-                                              first_column + Shape::K_column(n + f, lane), wide);
+                                              first_column + Shape::K_column(n + f, lane), vectorized);
 #pragma unroll
         for (int f = 0; f < Shape::K_in_flight; ++f)
             K_j.template vec<simt::WideVector<T>>(32 * warp + Shape::K_row(n + f, lane), Shape::K_column(n + f, lane)) =
@@ -145,11 +165,38 @@ __device__ __forceinline__ void add_scores(float (&S)[R], const QTile& Q_i, cons
     for (int r = 0; r < R; ++r) S[r] += of_piece[r];
 }
 
+/// The key of this lane joins m, l and O of all rows. P holds its scores, not yet scaled, and then its probabilities,
+/// or kUnseen. l is a sum over this lane's keys only; m and O are the warp's.
+template <int R, int Columns>
+__device__ __forceinline__ void take_scores(float (&P)[R], float (&m_i)[R], float (&l_i)[R], float (&O_i)[R][Columns],
+                                            const simt::SharedTile<int, 1, R>& seen, int key, int end, float scale,
+                                            int first_row) {
+    const int warp = threadIdx.x / 32;
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+        const int row_sees = seen(0, r);
+        const bool visible = key < end && key < row_sees;
+        const float score = visible ? P[r] * scale : -INFINITY;
+        const float m_new = fmaxf(m_i[r], warp_max(score));
+        const float rescale = merge_weight(m_i[r], m_new);  // what the old sums are worth under the new maximum
+        const float p = __expf(score - safe_maximum(m_new));
+        P[r] = visible ? p : kUnseen;
+        l_i[r] = rescale * l_i[r] + p;
+        m_i[r] = m_new;
+        watch_score(first_row + r, key, score);
+        watch_maximum(first_row + r, m_new, warp);
+        watch_rescale(first_row + r, rescale, warp);
+#pragma unroll
+        for (int c = 0; c < Columns; ++c) O_i[r][c] *= rescale;
+    }
+}
+
 /// O[r][:] += P(r, j) V(j, :) over the warp's 32 keys. V goes from global memory straight to the lanes that own its
 /// columns; the probability of its key comes by shuffle from the lane that owns that.
 template <class Shape, int R, class T>
 __device__ __forceinline__ void add_values(float (&O)[R][Shape::columns], const float (&P)[R],
-                                           const simt::GlobalTensor<const T, 2>& V, int first_key, int end, bool wide) {
+                                           const simt::GlobalTensor<const T, 2>& V, int first_key, int end,
+                                           bool vectorized) {
     constexpr int width = Shape::V_width;
     const int lane = threadIdx.x % 32;
 #pragma unroll 1
@@ -161,7 +208,7 @@ __device__ __forceinline__ void add_values(float (&O)[R][Shape::columns], const 
 #pragma unroll
             for (int n = 0; n < Shape::vectors; ++n)
                 v[f][n] = load_or_zero<width>(V, first_key + Shape::V_row(step + f, lane), end,
-                                              Shape::V_column(n, lane), wide);
+                                              Shape::V_column(n, lane), vectorized);
 #pragma unroll
         for (int f = 0; f < Shape::V_in_flight; ++f)
 #pragma unroll
@@ -173,6 +220,42 @@ __device__ __forceinline__ void add_values(float (&O)[R][Shape::columns], const 
 #pragma unroll
                     for (int e = 0; e < width; ++e) O[r][n * width + e] += p * float(v[f][n].element[e]);
             }
+    }
+}
+
+/// The lanes of a warp become one: l and O are then sums over all of its keys. Lanes that own the same columns of O
+/// have the same sum.
+template <class Shape, int R>
+__device__ __forceinline__ void merge_lanes(float (&O_i)[R][Shape::columns], float (&l_i)[R], int first_row) {
+    const int warp = threadIdx.x / 32;
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+        l_i[r] = warp_sum(l_i[r]);
+        watch_sum(first_row + r, l_i[r], warp);
+#pragma unroll
+        for (int c = 0; c < Shape::columns; ++c)
+#pragma unroll
+            for (int step = Shape::lanes_per_row; step < 32; step *= 2)
+                O_i[r][c] += __shfl_xor_sync(0xffffffffu, O_i[r][c], step);
+    }
+}
+
+/// What this warp has summed up, under the maximum of all warps: by the rule that also merges splits. Its l goes to
+/// l_of.
+template <int R, int Columns, int Warps>
+__device__ __forceinline__ void rescale_warp(float (&O_i)[R][Columns], const float (&l_i)[R], const float (&m_i)[R],
+                                             const simt::SharedTile<float, Warps, R>& m_of,
+                                             const simt::SharedTile<float, Warps, R>& l_of) {
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+        float m_row = -INFINITY;
+#pragma unroll
+        for (int w = 0; w < Warps; ++w) m_row = fmaxf(m_row, m_of(w, r));
+        const float weight = merge_weight(m_i[r], m_row);
+#pragma unroll
+        for (int c = 0; c < Columns; ++c) O_i[r][c] *= weight;
+        if (lane == 0) l_of(warp, r) = weight * l_i[r];
     }
 }
 
@@ -196,6 +279,38 @@ __device__ __forceinline__ void add_rows(const Tile& O_sum, const float (&O)[R][
         }
 }
 
+/// O and LSE of the rows, or what this split knows of them: of keys [begin, end). All threads together.
+template <class T, int R, int D, int Warps>
+__device__ __forceinline__ void store_rows(const DecodeTensors<T>& t, const simt::SharedTile<float, R, D>& O_sum,
+                                           const simt::SharedTile<float, Warps, R>& m_of,
+                                           const simt::SharedTile<float, Warps, R>& l_of,
+                                           const simt::SharedTile<int, 1, R>& seen, int b, int kv_head, int split,
+                                           int first_row, int rows, int begin, int end) {
+    const int rows_here = rows - first_row < R ? rows - first_row : R;
+    for (int i = threadIdx.x; i < rows_here * D; i += kDecodeThreads) {
+        const int r = i / D, c = i % D, row = first_row + r;
+        if (c >= int(t.K.extent(3))) continue;
+        const std::int64_t n = t.result_row(b, kv_head, row);
+        float l_row = 0.0f, m_row = -INFINITY;
+#pragma unroll
+        for (int w = 0; w < Warps; ++w) {
+            l_row += l_of(w, r);
+            m_row = fmaxf(m_row, m_of(w, r));
+        }
+        // A row that sees no key here is 0; one whose scores are all -inf is 0 / 0: NaN, as softmax has it.
+        const int row_sees = seen(0, r);
+        const float o = begin < end && begin < row_sees ? O_sum(r, c) / l_row : 0.0f;
+        const float lse = m_row + logf(l_row);
+        if (t.splits == 1) {
+            t.O(n, c) = T(o);
+            if (c == 0) t.LSE(n) = lse;
+        } else {
+            t.O_part(split, n, c) = o;
+            if (c == 0) t.LSE_part(split, n) = lse;
+        }
+    }
+}
+
 template <class T, int D, int R>
 __global__ void __launch_bounds__(kDecodeThreads, resident_blocks(R)) decode_split_kernel(DecodeTensors<T> t) {
     using Shape = DecodeShape<T, D, R>;
@@ -217,18 +332,7 @@ __global__ void __launch_bounds__(kDecodeThreads, resident_blocks(R)) decode_spl
     const auto l_of = arena.tile<float, warps, R>("l");
     const auto seen = arena.tile<int, 1, R>("seen");
 
-    if (threadIdx.x < R) {
-        const int row = first_row + threadIdx.x;
-        int keys = 0;
-        if (row < rows) keys = t.visible_keys(b, row / t.group);
-        seen(0, threadIdx.x) = keys;
-    }
-    for (int i = threadIdx.x; i < R * D; i += kDecodeThreads) {
-        const int r = i / D, c = i % D, row = first_row + r;
-        float q = 0.0f;
-        if (r < rows_here && c < head_dim) q = float(t.Q(b, kv_head * t.group + row % t.group, row / t.group, c));
-        Q_i(r, c) = q;
-    }
+    load_queries(Q_i, seen, t, b, kv_head, first_row, rows);
     __syncthreads();  // Q_i and `seen` are complete before anyone reads them
 
     // Later queries see more keys, so the tile's last row says how many are to be shared out. The splits are equal to
@@ -261,84 +365,26 @@ __global__ void __launch_bounds__(kDecodeThreads, resident_blocks(R)) decode_spl
             add_scores<Shape>(P_ij, Q_i, K_j, first_column);
         }
 
-        const int key = first_key + lane;
-#pragma unroll
-        for (int r = 0; r < R; ++r) {
-            const int row_sees = seen(0, r);
-            const bool visible = key < end && key < row_sees;
-            const float score = visible ? P_ij[r] * t.scale : -INFINITY;
-            const float m_new = fmaxf(m_i[r], warp_max(score));
-            const float rescale = merge_weight(m_i[r], m_new);  // what the old sums are worth under the new maximum
-            const float p = __expf(score - safe_maximum(m_new));
-            P_ij[r] = visible ? p : kUnseen;
-            l_i[r] = rescale * l_i[r] + p;
-            m_i[r] = m_new;
-            watch_score(first_row + r, key, score);
-            watch_maximum(first_row + r, m_new, warp);
-            watch_rescale(first_row + r, rescale, warp);
-#pragma unroll
-            for (int c = 0; c < columns; ++c) O_i[r][c] *= rescale;
-        }
-
+        take_scores(P_ij, m_i, l_i, O_i, seen, first_key + lane, end, t.scale, first_row);
         add_values<Shape>(O_i, P_ij, V, first_key, end, t.wide_rows);
     }
 
-    // The lanes of a warp become one: sums over all of its keys.
+    merge_lanes<Shape>(O_i, l_i, first_row);
+    if (lane == 0)
 #pragma unroll
-    for (int r = 0; r < R; ++r) {
-        l_i[r] = warp_sum(l_i[r]);
-        watch_sum(first_row + r, l_i[r], warp);
-#pragma unroll
-        for (int c = 0; c < columns; ++c)
-#pragma unroll
-            for (int step = Shape::lanes_per_row; step < 32; step *= 2)
-                O_i[r][c] += __shfl_xor_sync(0xffffffffu, O_i[r][c], step);
-        if (lane == 0) m_of(warp, r) = m_i[r];
-    }
+        for (int r = 0; r < R; ++r) m_of(warp, r) = m_i[r];
     __syncthreads();  // every warp's m is there before anyone merges; nobody reads Q_i any more
 
-    // The warps of a block become one, by the rule that also merges splits.
-#pragma unroll
-    for (int r = 0; r < R; ++r) {
-        float m_row = -INFINITY;
-#pragma unroll
-        for (int w = 0; w < warps; ++w) m_row = fmaxf(m_row, m_of(w, r));
-        const float weight = merge_weight(m_i[r], m_row);
-#pragma unroll
-        for (int c = 0; c < columns; ++c) O_i[r][c] *= weight;
-        if (lane == 0) l_of(warp, r) = weight * l_i[r];
-    }
-    // They take turns, so that the order of the additions, and with it the last bit of the sum, is always the same.
+    rescale_warp(O_i, l_i, m_i, m_of, l_of);
+    // The warps take turns, so that the order of the additions, and with it the last bit of the sum, is always the
+    // same.
     const auto O_sum = Q_i;
     for (int turn = 0; turn < warps; ++turn) {
         if (turn == warp) add_rows<Shape>(O_sum, O_i, turn == 0);
         __syncthreads();  // a turn is over before the next reads its sum; after the last, O_sum and every l are there
                           // for all
     }
-
-    for (int i = threadIdx.x; i < rows_here * D; i += kDecodeThreads) {
-        const int r = i / D, c = i % D, row = first_row + r;
-        if (c >= head_dim) continue;
-        const std::int64_t n =
-            std::int64_t(b * t.K.extent(1) * t.group + kv_head * t.group + row % t.group) * t.queries + row / t.group;
-        float l_row = 0.0f, m_row = -INFINITY;
-#pragma unroll
-        for (int w = 0; w < warps; ++w) {
-            l_row += l_of(w, r);
-            m_row = fmaxf(m_row, m_of(w, r));
-        }
-        // A row that sees no key here is 0; one whose scores are all -inf is 0 / 0: NaN, as softmax has it.
-        const int row_sees = seen(0, r);
-        const float o = begin < end && begin < row_sees ? O_sum(r, c) / l_row : 0.0f;
-        const float lse = m_row + logf(l_row);
-        if (t.splits == 1) {
-            t.O(n, c) = T(o);
-            if (c == 0) t.LSE(n) = lse;
-        } else {
-            t.O_part(split, n, c) = o;
-            if (c == 0) t.LSE_part(split, n) = lse;
-        }
-    }
+    store_rows(t, O_sum, m_of, l_of, seen, b, kv_head, split, first_row, rows, begin, end);
 }
 
 /// Calls `use(std::integral_constant<int, R>())` with the number of rows that a block handles together, which

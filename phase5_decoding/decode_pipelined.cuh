@@ -3,11 +3,11 @@
 #include "common/attention/dispatch.cuh"
 #include "common/attention/global_bytes.h"
 #include "common/attention/online_softmax.cuh"
+#include "common/attention/swizzle.cuh"
 #include "common/attention/warp_reduce.cuh"
 #include "common/attention/watch.cuh"
 #include "phase5_decoding/decode_arguments.h"
 #include "phase5_decoding/decode_tensors.cuh"
-#include "phase5_decoding/merge.cuh"
 #include "phase5_decoding/split_plan.h"
 
 namespace ladder::SIMT_MACHINE {
@@ -76,14 +76,6 @@ struct PipelineShape {
         W == kFewPipelinedWarps && used_bytes < kLeastShared ? kLeastShared : used_bytes;
 };
 
-/// Where column `column` of row `row` lies in a swizzled tile. Eight rows that are read at one column, as ldmatrix
-/// does, then lie in different banks: 128 bytes hold a row of 64 elements or two of 32, whose pieces of eight are
-/// exchanged.
-template <int D>
-__device__ __forceinline__ int swizzled(int row, int column) {
-    return column ^ (D >= 64 ? row % 8 : row / 2 % 4) * 8;
-}
-
 /// Begins to copy a tile of K or V, keys from `first_key` on, to the ring's rows from `first_row` on. Keys from `end`
 /// on become zero: their probability will be 0, but 0 * NaN would be NaN. Columns beyond the head's are left as they
 /// are.
@@ -114,12 +106,195 @@ __device__ __forceinline__ void fetch_tile(const Ring& ring, int first_row,
     }
 }
 
+/// Begins to copy the rows of Q from `first_row` on to Q_i; zeros beyond the last of `rows_here`. All threads together.
+template <class Shape, class T, int R, int D>
+__device__ __forceinline__ void fetch_queries(const simt::SharedTile<T, R, D>& Q_i, const DecodeTensors<T>& t, int b,
+                                              int kv_head, int first_row, int rows_here) {
+    using Wide = simt::WideVector<T>;
+    const int head_dim = int(t.K.extent(3));
+    for (int i = threadIdx.x; i < R * Shape::lanes_per_row; i += Shape::threads) {
+        const int r = i / Shape::lanes_per_row, c = i % Shape::lanes_per_row * Shape::width, row = first_row + r;
+        if (r < rows_here && c < head_dim)
+            simt::copy_async(Q_i.template vec<Wide>(r, swizzled<D>(r, c)),
+                             t.Q.slice(b, kv_head * t.group + row % t.group).template vec<Wide>(row / t.group, c));
+        else
+            Q_i.template vec<Wide>(r, swizzled<D>(r, c)) = Wide{};
+    }
+}
+
+/// The columns of the warp's ring from `head_dim` on, which no copy reaches, are zero once and for all.
+template <class Shape, class T, int Rows, int D>
+__device__ __forceinline__ void clear_surplus(const simt::SharedTile<T, Rows, D>& ring, int ring_begin, int ring_end,
+                                              int head_dim) {
+    using Wide = simt::WideVector<T>;
+    const int surplus = head_dim + int(threadIdx.x % 32) * Shape::width;
+    if (surplus < D)
+        for (int row = ring_begin; row < ring_end; ++row)
+            ring.template vec<Wide>(row, swizzled<D>(row, surplus)) = Wide{};
+}
+
+// What a lane holds of S_ij, O_i, m_i and l_i: rows row_of_lane() and row_of_lane() + 8, h = 0 and 1, and of each eight
+// columns two from pair_of_lane() on (common/simt/fragments.h).
+__device__ __forceinline__ int row_of_lane() { return int(threadIdx.x % 32 / 4); }
+__device__ __forceinline__ int pair_of_lane() { return int(threadIdx.x % 4 * 2); }
+
+/// S_ij += Q_i K_j^T, with K_j in the ring's rows from `used` on; unscaled.
+template <class T, int R, int Rows, int D>
+__device__ __forceinline__ void multiply_keys(simt::FragmentC (&S_ij)[2], const simt::SharedTile<T, R, D>& Q_i,
+                                              const simt::SharedTile<T, Rows, D>& ring, int used) {
+    using Wide = simt::WideVector<T>;
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int d = 0; d < D; d += 16) {
+        simt::FragmentA<T> q;
+        simt::FragmentB<T> k[2];
+        const int key = lane % 8 + lane / 16 * 8;
+        simt::ldmatrix(q, Q_i.template vec<Wide>(lane % 16, swizzled<D>(lane % 16, d + lane / 16 * 8)));
+        simt::ldmatrix(k, ring.template vec<Wide>(used + key, swizzled<D>(key, d + lane / 8 % 2 * 8)));
+        simt::mma_m16n8k16(S_ij[0], q, k[0]);
+        simt::mma_m16n8k16(S_ij[1], q, k[1]);
+    }
+}
+
+/// The keys from `first_key` on join m_i, l_i and O_i; S_ij becomes P_ij.
+template <int Columns>
+__device__ __forceinline__ void weigh_scores(simt::FragmentC (&S_ij)[2], float (&m_i)[2], float (&l_i)[2],
+                                             simt::FragmentC (&O_i)[Columns], int first_key, int end, float scale,
+                                             int first_row, int rows) {
+    const int warp = threadIdx.x / 32;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+        const int row = first_row + row_of_lane() + 8 * h;
+        float m_tile = -INFINITY;
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+            const int key = first_key + e / 2 * 8 + pair_of_lane() + e % 2;
+            float& s = S_ij[e / 2].element[2 * h + e % 2];
+            s = key < end ? s * scale : -INFINITY;
+            m_tile = fmaxf(m_tile, s);
+            if (row < rows) watch_score(row, key, s);
+        }
+        const float m_new = fmaxf(m_i[h], max_over<4>(m_tile));
+        const float rescale = merge_weight(m_i[h], m_new);  // what the old sums are worth under the new maximum
+        l_i[h] *= rescale;
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+            float& p = S_ij[e / 2].element[2 * h + e % 2];
+            p = __expf(p - safe_maximum(m_new));
+            l_i[h] += p;
+        }
+        m_i[h] = m_new;
+        if (row < rows) {
+            watch_maximum(row, m_new, warp);
+            watch_rescale(row, rescale, warp);
+        }
+#pragma unroll
+        for (int n = 0; n < Columns; ++n) {
+            O_i[n].element[2 * h] *= rescale;
+            O_i[n].element[2 * h + 1] *= rescale;
+        }
+    }
+}
+
+/// O_i += P_ij V_j, with V_j in the ring's rows from `used` on.
+template <class T, int Rows, int D>
+__device__ __forceinline__ void multiply_values(simt::FragmentC (&O_i)[D / 8], const simt::FragmentA<T>& P_ij,
+                                                const simt::SharedTile<T, Rows, D>& ring, int used) {
+    using Wide = simt::WideVector<T>;
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int n = 0; n < D / 8; n += 2) {
+        simt::FragmentB<T> v[2];
+        const int key = lane % 16;
+        simt::ldmatrix_trans(v, ring.template vec<Wide>(used + key, swizzled<D>(key, 8 * n + lane / 16 * 8)));
+        simt::mma_m16n8k16(O_i[n], P_ij, v[0]);
+        simt::mma_m16n8k16(O_i[n + 1], P_ij, v[1]);
+    }
+}
+
+/// Of each row, this warp's m and l, over all of its keys, go to where the merge finds them.
+template <int W, int R>
+__device__ __forceinline__ void leave_sums(const simt::SharedTile<float, W, R>& m_of,
+                                           const simt::SharedTile<float, W, R>& l_of, const float (&m_i)[2],
+                                           float (&l_i)[2], int first_row, int rows) {
+    const int warp = threadIdx.x / 32;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+        const int r = row_of_lane() + 8 * h;
+        l_i[h] = sum_over<4>(l_i[h]);
+        if (first_row + r < rows) watch_sum(first_row + r, l_i[h], warp);
+        if (pair_of_lane() == 0) {
+            m_of(warp, r) = m_i[h];
+            l_of(warp, r) = l_i[h];
+        }
+    }
+}
+
+/// O_w = this warp's O_i, of the rows from `done` on that are merged together.
+template <class Shape, int Rows, int D, int Pitch>
+__device__ __forceinline__ void leave_rows(const simt::SharedTile<float, Rows, D, Pitch>& O_w,
+                                           const simt::FragmentC (&O_i)[D / 8], int done) {
+    const int warp = threadIdx.x / 32;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+        const int r = row_of_lane() + 8 * h - done;
+        if (r < 0 || r >= Shape::merged_rows) continue;
+#pragma unroll
+        for (int n = 0; n < D / 8; ++n)
+            O_w.template vec<float2>(warp * Shape::merged_rows + r, 8 * n + pair_of_lane()) =
+                make_float2(O_i[n].element[2 * h], O_i[n].element[2 * h + 1]);
+    }
+}
+
+/// O and LSE of those rows, or what this split knows of them, of what all warps have left. All threads together.
+template <class Shape, class T, int Rows, int D, int Pitch, int W, int R>
+__device__ __forceinline__ void merge_rows(const DecodeTensors<T>& t,
+                                           const simt::SharedTile<float, Rows, D, Pitch>& O_w,
+                                           const simt::SharedTile<float, W, R>& m_of,
+                                           const simt::SharedTile<float, W, R>& l_of, int b, int kv_head, int split,
+                                           int first_row, int done, int rows_here, bool has_keys) {
+    constexpr int width = Shape::merge_width;
+    using Piece = simt::Vector<float, width>;
+    const int head_dim = int(t.K.extent(3));
+    const int i = threadIdx.x * width, r = done + i / D, c = i % D;
+    if (i >= Shape::merged_rows * D || r >= rows_here || c >= head_dim) return;
+    float m_w[W], m_row = -INFINITY, l_row = 0.0f;
+#pragma unroll
+    for (int w = 0; w < W; ++w) {
+        m_w[w] = m_of(w, r);
+        m_row = fmaxf(m_row, m_w[w]);
+    }
+    Piece O_row{};
+#pragma unroll
+    for (int w = 0; w < W; ++w) {  // always in this order, so that the last bit of the sum is always the same
+        const float weight = merge_weight(m_w[w], m_row);
+        const Piece part = O_w.template vec<Piece>(w * Shape::merged_rows + i / D, c);
+        l_row += weight * l_of(w, r);
+#pragma unroll
+        for (int e = 0; e < width; ++e) O_row.element[e] += weight * part.element[e];
+    }
+    // A row that sees no key here is 0; one whose scores are all -inf is 0 / 0: NaN, as softmax has it.
+#pragma unroll
+    for (float& o : O_row.element) o = has_keys ? __fdividef(o, l_row) : 0.0f;
+    const float lse = m_row + __logf(l_row);
+    const std::int64_t n = t.result_row(b, kv_head, first_row + r);
+    if (t.splits == 1) {
+        simt::Vector<T, width> rounded;
+#pragma unroll
+        for (int e = 0; e < width; ++e) rounded.element[e] = T(O_row.element[e]);
+        t.O.template vec<simt::Vector<T, width>>(n, c) = rounded;
+        if (c == 0) t.LSE(n) = lse;
+    } else {
+        t.O_part.slice(split).template vec<Piece>(n, c) = O_row;
+        if (c == 0) t.LSE_part(split, n) = lse;
+    }
+}
+
 template <class T, int D, int W>
 __global__ void __launch_bounds__(32 * W) decode_pipelined_kernel(DecodeTensors<T> t) {
     using Shape = PipelineShape<T, D, W>;
-    using Wide = simt::WideVector<T>;
-    constexpr int R = Shape::rows, threads = Shape::threads, slots = Shape::slots;
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    constexpr int R = Shape::rows, slots = Shape::slots;
+    const int warp = threadIdx.x / 32;
 
     const int rows = t.group * t.queries, row_tiles = (rows + R - 1) / R;
     const int b = blockIdx.z, kv_head = blockIdx.y;
@@ -142,23 +317,13 @@ __global__ void __launch_bounds__(32 * W) decode_pipelined_kernel(DecodeTensors<
     const int first = split * Shape::keys_of_block + Shape::keys * warp;  // of this warp's keys
     const bool has_keys = split * Shape::keys_of_block < end;
 
-    const auto fetch_queries = [&] {
-        for (int i = threadIdx.x; i < R * Shape::lanes_per_row; i += threads) {
-            const int r = i / Shape::lanes_per_row, c = i % Shape::lanes_per_row * Shape::width, row = first_row + r;
-            if (r < rows_here && c < head_dim)
-                simt::copy_async(Q_i.template vec<Wide>(r, swizzled<D>(r, c)),
-                                 t.Q.slice(b, kv_head * t.group + row % t.group).template vec<Wide>(row / t.group, c));
-            else
-                Q_i.template vec<Wide>(r, swizzled<D>(r, c)) = Wide{};
-        }
-    };
     // The warp's ring holds K_0 V_0 K_1 V_1 … in turn. `used` is the tile in use, `freed` the one that is filled next.
     const int ring_begin = warp * slots * Shape::keys, ring_end = ring_begin + slots * Shape::keys;
     const auto next = [&](int row) { return row + Shape::keys == ring_end ? ring_begin : row + Shape::keys; };
     int used = ring_begin, freed = ring_begin;
     const auto fetch = [&](const auto& matrix, int first_key, bool with_queries = false) {
         if (first_key < end) fetch_tile<Shape, D>(ring, freed, matrix, first_key, end);
-        if (with_queries) fetch_queries();
+        if (with_queries) fetch_queries<Shape>(Q_i, t, b, kv_head, first_row, rows_here);
         simt::commit_copies();  // of nothing, past the end, so that the counts of the waits stay right
         freed = next(freed);
     };
@@ -170,17 +335,11 @@ __global__ void __launch_bounds__(32 * W) decode_pipelined_kernel(DecodeTensors<
         fetch(V, first + j * step);
     }
 
-    const int surplus = head_dim + lane * Shape::width;  // a column that no copy reaches, zero once and for all
-    if (surplus < D)
-        for (int row = ring_begin; row < ring_end; ++row)
-            ring.template vec<Wide>(row, swizzled<D>(row, surplus)) = Wide{};
+    clear_surplus<Shape>(ring, ring_begin, ring_end, head_dim);
     // K_0 and Q_i are the first group: all but the newest, the other tiles under way.
     simt::wait_copies<2 * Shape::ahead - 1>();
     __syncthreads();  // Q_i is complete before anyone reads what others have fetched
 
-    // What a lane holds of S_ij, O_i, m_i and l_i: rows lane / 4 and lane / 4 + 8, h = 0 and 1, and of each eight
-    // columns two from `pair` on (common/simt/fragments.h).
-    const int row_of_lane = lane / 4, pair = lane % 4 * 2;
     float m_i[2] = {-INFINITY, -INFINITY}, l_i[2] = {0.0f, 0.0f};  // l_i: of this lane's keys
     simt::FragmentC O_i[D / 8] = {};
 
@@ -189,128 +348,29 @@ __global__ void __launch_bounds__(32 * W) decode_pipelined_kernel(DecodeTensors<
         __syncwarp();  // K_j is complete before other lanes read it; everyone is done with V_{j-1} before it is
                        // overwritten
         fetch(K, first_key + Shape::ahead * step);
-
         simt::FragmentC S_ij[2] = {};
-#pragma unroll
-        for (int d = 0; d < D; d += 16) {
-            simt::FragmentA<T> q;
-            simt::FragmentB<T> k[2];
-            const int key = lane % 8 + lane / 16 * 8;
-            simt::ldmatrix(q, Q_i.template vec<Wide>(lane % 16, swizzled<D>(lane % 16, d + lane / 16 * 8)));
-            simt::ldmatrix(k, ring.template vec<Wide>(used + key, swizzled<D>(key, d + lane / 8 % 2 * 8)));
-            simt::mma_m16n8k16(S_ij[0], q, k[0]);
-            simt::mma_m16n8k16(S_ij[1], q, k[1]);
-        }
+        multiply_keys<T>(S_ij, Q_i, ring, used);
         used = next(used);
 
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-            const int row = first_row + row_of_lane + 8 * h;
-            float m_tile = -INFINITY;
-#pragma unroll
-            for (int e = 0; e < 4; ++e) {
-                const int key = first_key + e / 2 * 8 + pair + e % 2;
-                float& s = S_ij[e / 2].element[2 * h + e % 2];
-                s = key < end ? s * t.scale : -INFINITY;
-                m_tile = fmaxf(m_tile, s);
-                if (row < rows) watch_score(row, key, s);
-            }
-            const float m_new = fmaxf(m_i[h], max_over<4>(m_tile));
-            const float rescale = merge_weight(m_i[h], m_new);  // what the old sums are worth under the new maximum
-            l_i[h] *= rescale;
-#pragma unroll
-            for (int e = 0; e < 4; ++e) {
-                float& p = S_ij[e / 2].element[2 * h + e % 2];
-                p = __expf(p - safe_maximum(m_new));
-                l_i[h] += p;
-            }
-            m_i[h] = m_new;
-            if (row < rows) {
-                watch_maximum(row, m_new, warp);
-                watch_rescale(row, rescale, warp);
-            }
-#pragma unroll
-            for (int n = 0; n < D / 8; ++n) {
-                O_i[n].element[2 * h] *= rescale;
-                O_i[n].element[2 * h + 1] *= rescale;
-            }
-        }
+        weigh_scores(S_ij, m_i, l_i, O_i, first_key, end, t.scale, first_row, rows);
         const auto P_ij = simt::to_a<T>(S_ij[0], S_ij[1]);
 
         simt::wait_copies<slots - 2>();
         __syncwarp();  // V_j is complete before other lanes read it; everyone is done with K_j before it is overwritten
         fetch(V, first_key + Shape::ahead * step);
-#pragma unroll
-        for (int n = 0; n < D / 8; n += 2) {
-            simt::FragmentB<T> v[2];
-            const int key = lane % 16;
-            simt::ldmatrix_trans(v, ring.template vec<Wide>(used + key, swizzled<D>(key, 8 * n + lane / 16 * 8)));
-            simt::mma_m16n8k16(O_i[n], P_ij, v[0]);
-            simt::mma_m16n8k16(O_i[n + 1], P_ij, v[1]);
-        }
+        multiply_values<T>(O_i, P_ij, ring, used);
         used = next(used);
     }
 
     simt::let_next_kernel_start();  // the merge's blocks may take their places now, and wait there for the parts
 
     // The warps of a block become one, by the rule that also merges splits.
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-        l_i[h] = sum_over<4>(l_i[h]);
-        if (first_row + row_of_lane + 8 * h < rows) watch_sum(first_row + row_of_lane + 8 * h, l_i[h], warp);
-        if (pair == 0) {
-            m_of(warp, row_of_lane + 8 * h) = m_i[h];
-            l_of(warp, row_of_lane + 8 * h) = l_i[h];
-        }
-    }
+    leave_sums(m_of, l_of, m_i, l_i, first_row, rows);
     for (int done = 0; done < rows_here; done += Shape::merged_rows) {
         if (done > 0) __syncthreads();  // everyone is done with the old rows of O_w before they are overwritten
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-            const int r = row_of_lane + 8 * h - done;
-            if (r < 0 || r >= Shape::merged_rows) continue;
-#pragma unroll
-            for (int n = 0; n < D / 8; ++n)
-                O_w.template vec<float2>(warp * Shape::merged_rows + r, 8 * n + pair) =
-                    make_float2(O_i[n].element[2 * h], O_i[n].element[2 * h + 1]);
-        }
+        leave_rows<Shape>(O_w, O_i, done);
         __syncthreads();  // every warp's rows, and the first time every m and l, are there before anyone merges them
-
-        constexpr int width = Shape::merge_width;
-        using Piece = simt::Vector<float, width>;
-        const int i = threadIdx.x * width, r = done + i / D, c = i % D, row = first_row + r;
-        if (i >= Shape::merged_rows * D || r >= rows_here || c >= head_dim) continue;
-        float m_w[W], m_row = -INFINITY, l_row = 0.0f;
-#pragma unroll
-        for (int w = 0; w < W; ++w) {
-            m_w[w] = m_of(w, r);
-            m_row = fmaxf(m_row, m_w[w]);
-        }
-        Piece O_row{};
-#pragma unroll
-        for (int w = 0; w < W; ++w) {  // always in this order, so that the last bit of the sum is always the same
-            const float weight = merge_weight(m_w[w], m_row);
-            const Piece part = O_w.template vec<Piece>(w * Shape::merged_rows + i / D, c);
-            l_row += weight * l_of(w, r);
-#pragma unroll
-            for (int e = 0; e < width; ++e) O_row.element[e] += weight * part.element[e];
-        }
-        // A row that sees no key here is 0; one whose scores are all -inf is 0 / 0: NaN, as softmax has it.
-#pragma unroll
-        for (float& o : O_row.element) o = has_keys ? __fdividef(o, l_row) : 0.0f;
-        const float lse = m_row + __logf(l_row);
-        const std::int64_t n =
-            std::int64_t(b * t.K.extent(1) * t.group + kv_head * t.group + row % t.group) * t.queries + row / t.group;
-        if (t.splits == 1) {
-            simt::Vector<T, width> rounded;
-#pragma unroll
-            for (int e = 0; e < width; ++e) rounded.element[e] = T(O_row.element[e]);
-            t.O.template vec<simt::Vector<T, width>>(n, c) = rounded;
-            if (c == 0) t.LSE(n) = lse;
-        } else {
-            t.O_part.slice(split).template vec<Piece>(n, c) = O_row;
-            if (c == 0) t.LSE_part(split, n) = lse;
-        }
+        merge_rows<Shape>(t, O_w, m_of, l_of, b, kv_head, split, first_row, done, rows_here, has_keys);
     }
 }
 

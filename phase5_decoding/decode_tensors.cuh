@@ -32,6 +32,11 @@ struct DecodeTensors {
         const int hidden = queries - 1 - query;  // keys that only later queries see
         return length > hidden ? length - hidden : 0;
     }
+
+    /// Where the result of row `row`, of those that read one KV head, stands in O and LSE.
+    __device__ __forceinline__ std::int64_t result_row(int b, int kv_head, int row) const {
+        return std::int64_t(b * K.extent(1) * group + kv_head * group + row % group) * queries + row / group;
+    }
 };
 
 /// The views of a problem whose elements are T, as the launch functions hand them to a kernel.

@@ -7,29 +7,37 @@
 
 namespace ladder::SIMT_MACHINE {
 
-/// Fills `tile` with rows [first_row, first_row + Rows) of `matrix`, all threads of a one-dimensional block together.
-/// Neighbouring threads copy neighbouring elements, so a warp's request covers whole sectors.
+/// The elements of a tile's rows that count: all that its type tells, or D where its shape is known only at launch.
+template <class Tile, int D>
+inline constexpr int kRowLength = D;
+template <class T, int Rows, int Columns, int Pitch>
+inline constexpr int kRowLength<simt::SharedTile<T, Rows, Columns, Pitch>, 0> = Columns;
+
+/// Fills the first `rows` rows of `tile` with those of `matrix` from `first_row` on, all threads of a one-dimensional
+/// block together. Neighbouring threads copy neighbouring elements, so a warp's request covers whole sectors.
 ///
 /// What lies beyond the matrix becomes zero: rows past its end, and columns past its width. Zeros are needed, not
 /// merely tidy: a padded row of V meets a probability of 0, and 0 * NaN would be NaN.
 ///
-/// `wide`: every row starts at a multiple of 16 bytes and is a multiple of 16 bytes long.
-template <class T, int Rows, int Columns, int Pitch>
-__device__ void copy_tile(const simt::SharedTile<T, Rows, Columns, Pitch>& tile,
-                          const simt::GlobalTensor<const T, 2>& matrix, int first_row, bool wide) {
+/// `vectorized`: every row of the matrix starts at a multiple of 16 bytes and is a multiple of 16 bytes long.
+/// `D`: see kRowLength.
+template <int D = 0, class Tile, class T>
+__device__ void copy_tile(const Tile& tile, const simt::GlobalTensor<const T, 2>& matrix, int first_row,
+                          bool vectorized, int rows = Tile::rows()) {
+    constexpr int columns = kRowLength<Tile, D>;
     const int length = int(matrix.extent(0)), width = int(matrix.extent(1));
-    if (wide) {
+    if (vectorized) {
         using Wide = simt::WideVector<T>;
-        constexpr int per_row = Columns / simt::kVectorWidth<T>;
-        for (int i = threadIdx.x; i < Rows * per_row; i += blockDim.x) {
+        constexpr int per_row = columns / simt::kVectorWidth<T>;
+        for (int i = threadIdx.x; i < rows * per_row; i += blockDim.x) {
             const int r = i / per_row, c = i % per_row * simt::kVectorWidth<T>;
             Wide elements{};
             if (first_row + r < length && c < width) elements = matrix.template vec<Wide>(first_row + r, c);
             tile.template vec<Wide>(r, c) = elements;
         }
     } else {
-        for (int i = threadIdx.x; i < Rows * Columns; i += blockDim.x) {
-            const int r = i / Columns, c = i % Columns;
+        for (int i = threadIdx.x; i < rows * columns; i += blockDim.x) {
+            const int r = i / columns, c = i % columns;
             T element = T(0.0f);
             if (first_row + r < length && c < width) element = matrix(first_row + r, c);
             tile(r, c) = element;
@@ -41,12 +49,12 @@ __device__ void copy_tile(const simt::SharedTile<T, Rows, Columns, Pitch>& tile,
 /// and nobody may touch the tile before they have been waited for. `Threads`: the block's, so that a thread's rows and
 /// column are known when the kernel is compiled.
 ///
-/// For 4-byte elements only: no asynchronous copy is smaller, and rows that are not `wide` go one element at a time.
+/// No asynchronous copy is smaller than 4 bytes. Rows that are not `vectorized` go one element at a time, and where
+/// elements have 16 bits that is done when the call returns; the caller waits all the same, and loses time only.
 template <int Threads, class T, int Rows, int Columns, int Pitch>
 __device__ __forceinline__ void copy_tile_async(const simt::SharedTile<T, Rows, Columns, Pitch>& tile,
                                                 const simt::GlobalTensor<const T, 2>& matrix, int first_row,
-                                                bool wide) {
-    static_assert(sizeof(T) == 4);
+                                                bool vectorized) {
     // Where the matrix is as wide as the tile, nearly every tile is whole: asked here once and not for each row.
     const bool whole = first_row + Rows <= int(matrix.extent(0)) && Columns <= int(matrix.extent(1));
     const auto copy = [&]<class Piece>(std::type_identity<Piece>) {
@@ -64,10 +72,12 @@ __device__ __forceinline__ void copy_tile_async(const simt::SharedTile<T, Rows, 
                 simt::copy_async_or_zero(tile.template vec<Piece>(r + i, c), matrix, row + i, c);
         }
     };
-    if (wide)
+    if (vectorized)
         copy(std::type_identity<simt::WideVector<T>>());
-    else
+    else if constexpr (sizeof(T) >= 4)
         copy(std::type_identity<simt::Vector<T, 1>>());
+    else
+        copy_tile(tile, matrix, first_row, false);
 }
 
 }  // namespace ladder::SIMT_MACHINE

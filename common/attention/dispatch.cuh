@@ -1,24 +1,52 @@
 #pragma once
 
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
+#include <utility>
 
+#include "common/attention/compiled_for.cuh"
 #include "common/simt/simt.h"
 
 namespace ladder::SIMT_MACHINE {
 
+/// The tag of a kernel's element type.
+template <class T>
+constexpr simt::ElementType element_type_of() {
+    if constexpr (std::is_same_v<T, simt::f16>)
+        return simt::ElementType::f16;
+    else if constexpr (std::is_same_v<T, simt::bf16>)
+        return simt::ElementType::bf16;
+    else
+        return simt::ElementType::f32;
+}
+
+/// Calls `use(std::type_identity<T>())` with the one of the types T… whose tag is `type`. Throws std::invalid_argument
+/// where there is none.
+template <class... T, class Use>
+void with_element_type_of(CompiledElements<T...>, simt::ElementType type, Use&& use) {
+    const bool found = ((type == element_type_of<T>() && (use(std::type_identity<T>()), true)) || ...);
+    if (!found) throw std::invalid_argument("kernels are not compiled for elements of this type; convert the tensor");
+}
+
+/// Calls `use(std::integral_constant<int, D>())` with the first of the sizes D… that holds `head_dim`. Throws
+/// std::invalid_argument where none does.
+template <int... D, class Use>
+void with_first_that_holds(std::integer_sequence<int, D...>, std::int64_t head_dim, Use&& use) {
+    const bool found = ((head_dim <= D && (use(std::integral_constant<int, D>()), true)) || ...);
+    if (!found) {
+        int largest = 0;
+        ((largest = D), ...);
+        throw std::invalid_argument("head dimension " + std::to_string(head_dim) + "; 1 to " + std::to_string(largest) +
+                                    " are accepted");
+    }
+}
+
 /// Calls `use(std::type_identity<T>())` with the kernel's element type for `type`.
 template <class Use>
 void with_element_type(simt::ElementType type, Use&& use) {
-    switch (type) {
-        case simt::ElementType::f32:
-            return use(std::type_identity<float>());
-        case simt::ElementType::f16:
-            return use(std::type_identity<simt::f16>());
-        case simt::ElementType::bf16:
-            return use(std::type_identity<simt::bf16>());
-    }
+    with_element_type_of(KernelElements(), type, use);
 }
 
 /// Kernels are compiled for a few head dimensions. Any other runs in the next larger one: tiles are filled up with
@@ -26,20 +54,13 @@ void with_element_type(simt::ElementType type, Use&& use) {
 /// `use(std::integral_constant<int, D>())`.
 template <class Use>
 void with_head_dim(std::int64_t head_dim, Use&& use) {
-    if (head_dim <= 32) return use(std::integral_constant<int, 32>());
-    if (head_dim <= 64) return use(std::integral_constant<int, 64>());
-    if (head_dim <= 128) return use(std::integral_constant<int, 128>());
-    if (head_dim <= 256) return use(std::integral_constant<int, 256>());
-    throw std::invalid_argument("head dimension " + std::to_string(head_dim) + "; 1 to 256 are accepted");
+    with_first_that_holds(KernelHeadDims(), head_dim, use);
 }
 
-/// The same for kernels of wide tiles (wide_tile.cuh), which are compiled for 32, 64 and 128 only: with more, O_i would
-/// not fit the registers.
+/// The same for kernels of wide tiles (wide_tile.cuh).
 template <class Use>
 void with_wide_head_dim(std::int64_t head_dim, Use&& use) {
-    if (head_dim <= 32) return use(std::integral_constant<int, 32>());
-    if (head_dim <= 64) return use(std::integral_constant<int, 64>());
-    use(std::integral_constant<int, 128>());
+    with_first_that_holds(WideKernelHeadDims(), head_dim, use);
 }
 
 /// How many pieces of b make up a: the quotient, rounded up. a >= 0, b > 0.

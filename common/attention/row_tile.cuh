@@ -1,10 +1,16 @@
 #pragma once
 
-#include "common/attention/columns_in_turn.cuh"
+#include "common/attention/copy_tile.cuh"
 #include "common/attention/warp_reduce.cuh"
 #include "common/simt/simt.h"
 
 namespace ladder::SIMT_MACHINE {
+
+/// How many columns of a dot product are added up in turn, before their sum is added to those of the columns before.
+///
+/// Every addition rounds to a digit of the sum so far, so one sum over 256 columns is a little less exact than
+/// PyTorch's, which takes many short ones. An error in a score enters an exponent.
+inline constexpr int kColumnsInTurn = 16;
 
 /// How the threads of a block share a tile of B_r query rows.
 ///
@@ -43,22 +49,25 @@ __device__ __forceinline__ float row_sum(float x) { return sum_over<8>(x); }
 template <class T, int D, int Lanes = 8>
 inline constexpr int kRowVector = simt::kVectorWidth<T> < D / Lanes ? simt::kVectorWidth<T> : D / Lanes;
 
-/// sum[i][j] += Q(row i, :) . K(lane + lanes_per_row j, :), over the InTurn columns of Q and K from `first` on.
-/// `Unroll`: as many steps, of 16 bytes of a row each, are written out one after another.
-template <int InTurn, int Unroll, class Owner, class T, int B_r, int B_c, int D, int Pitch>
-__device__ __forceinline__ void add_products(float (&sum)[Owner::rows][B_c / Owner::lanes_per_row], const Owner& owner,
-                                             const simt::SharedTile<T, B_r, D, Pitch>& Q,
-                                             const simt::SharedTile<T, B_c, D, Pitch>& K, int first) {
-    constexpr int width = kRowVector<T, D, Owner::lanes_per_row>;
-    using Vector = simt::Vector<T, width>;
+/// sum[i][j] += Q(row i, :) . K(first_key + lane + lanes_per_row j, :), over the InTurn columns of Q and K from `first`
+/// on, for keys before `end`, a multiple of lanes_per_row. `Unroll`: as many steps, of 16 bytes of a row each, are
+/// written out one after another. `D`: see kRowLength.
+template <int InTurn, int Unroll, int D = 0, class Owner, int Columns, class QTile, class KTile>
+__device__ __forceinline__ void add_products(float (&sum)[Owner::rows][Columns], const Owner& owner, const QTile& Q,
+                                             const KTile& K, int first, int first_key = 0,
+                                             int end = Owner::lanes_per_row * Columns) {
+    constexpr int lanes = Owner::lanes_per_row;
+    constexpr int width = kRowVector<typename KTile::Element, kRowLength<KTile, D>, lanes>;
+    using Vector = simt::Vector<typename KTile::Element, width>;
 #pragma unroll Unroll
     for (int d = first; d < first + InTurn; d += width) {
         Vector q[Owner::rows];
 #pragma unroll
         for (int i = 0; i < Owner::rows; ++i) q[i] = Q.template vec<Vector>(owner.row(i), d);
 #pragma unroll
-        for (int j = 0; j < B_c / Owner::lanes_per_row; ++j) {
-            const Vector k = K.template vec<Vector>(owner.lane + Owner::lanes_per_row * j, d);
+        for (int j = 0; j < Columns; ++j) {
+            if (first_key + lanes * j >= end) continue;
+            const Vector k = K.template vec<Vector>(first_key + owner.lane + lanes * j, d);
 #pragma unroll
             for (int i = 0; i < Owner::rows; ++i)
 #pragma unroll
@@ -67,33 +76,33 @@ __device__ __forceinline__ void add_products(float (&sum)[Owner::rows][B_c / Own
     }
 }
 
-/// S[i][j] = Q(row i, :) . K(lane + lanes_per_row j, :): this thread's part of S_ij = Q_i K_j^T, unscaled.
+/// S[i][j] = Q(row i, :) . K(first_key + lane + lanes_per_row j, :): this thread's part of S_ij = Q_i K_j^T, unscaled.
 ///
-/// Every element of Q that is read from shared memory serves B_c / lanes_per_row columns, every element of K serves
-/// owner.rows rows; that reuse, in registers, is what keeps the multipliers busy rather than the shared memory.
+/// Every element of Q that is read from shared memory serves `Columns` columns, every element of K serves owner.rows
+/// rows; that reuse, in registers, is what keeps the multipliers busy rather than the shared memory.
 ///
-/// `InTurn`: see kColumnsInTurn. `Unroll`: see add_products.
-template <int InTurn = kColumnsInTurn, int Unroll = 4, class Owner, class T, int B_r, int B_c, int D, int Pitch>
-__device__ __forceinline__ void multiply_transposed(float (&S)[Owner::rows][B_c / Owner::lanes_per_row],
-                                                    const Owner& owner, const simt::SharedTile<T, B_r, D, Pitch>& Q,
-                                                    const simt::SharedTile<T, B_c, D, Pitch>& K) {
-    constexpr int columns = B_c / Owner::lanes_per_row;
+/// `InTurn`: see kColumnsInTurn. `Unroll`, `D` and `end`: see add_products.
+template <int InTurn = kColumnsInTurn, int Unroll = 4, int D = 0, class Owner, int Columns, class QTile, class KTile>
+__device__ __forceinline__ void multiply_transposed(float (&S)[Owner::rows][Columns], const Owner& owner,
+                                                    const QTile& Q, const KTile& K, int first_key = 0,
+                                                    int end = Owner::lanes_per_row * Columns) {
+    constexpr int length = kRowLength<KTile, D>;
 #pragma unroll
     for (int i = 0; i < Owner::rows; ++i)
 #pragma unroll
-        for (int j = 0; j < columns; ++j) S[i][j] = 0.0f;
+        for (int j = 0; j < Columns; ++j) S[i][j] = 0.0f;
 
-    if constexpr (InTurn == D) {
-        add_products<InTurn, Unroll>(S, owner, Q, K, 0);
+    if constexpr (InTurn == length) {
+        add_products<InTurn, Unroll, D>(S, owner, Q, K, 0, first_key, end);
     } else {
-#pragma unroll(D / InTurn == 2 ? 2 : 1)
-        for (int first = 0; first < D; first += InTurn) {
-            float part[Owner::rows][columns] = {};
-            add_products<InTurn, Unroll>(part, owner, Q, K, first);
+#pragma unroll(length / InTurn == 2 ? 2 : 1)
+        for (int first = 0; first < length; first += InTurn) {
+            float part[Owner::rows][Columns] = {};
+            add_products<InTurn, Unroll, D>(part, owner, Q, K, first, first_key, end);
 #pragma unroll
             for (int i = 0; i < Owner::rows; ++i)
 #pragma unroll
-                for (int j = 0; j < columns; ++j) S[i][j] += part[i][j];
+                for (int j = 0; j < Columns; ++j) S[i][j] += part[i][j];
         }
     }
 }
@@ -106,12 +115,11 @@ __device__ __forceinline__ int output_column(int lane, int vector) {
 
 /// O[i][c] += sum_j P(row i, j) V(first_key + j, column c), with column c = output_column(lane, c / width) + c % width,
 /// over the first `keys` columns of P, a multiple of four. `Unroll`: as many times four keys are written out.
-template <int Unroll = 2, class Owner, class T, int B_r, int Columns, int B_c, int D, int PitchP, int PitchV>
-__device__ __forceinline__ void accumulate(float (&O)[Owner::rows][D / Owner::lanes_per_row], const Owner& owner,
-                                           const simt::SharedTile<float, B_r, Columns, PitchP>& P,
-                                           const simt::SharedTile<T, B_c, D, PitchV>& V, int keys = Columns,
-                                           int first_key = 0) {
-    constexpr int lanes = Owner::lanes_per_row, width = kRowVector<T, D, lanes>;
+template <int Unroll = 2, class Owner, int Columns, class PTile, class VTile>
+__device__ __forceinline__ void accumulate(float (&O)[Owner::rows][Columns], const Owner& owner, const PTile& P,
+                                           const VTile& V, int keys = PTile::columns(), int first_key = 0) {
+    using T = typename VTile::Element;
+    constexpr int lanes = Owner::lanes_per_row, D = lanes * Columns, width = kRowVector<T, D, lanes>;
     using Vector = simt::Vector<T, width>;
 #pragma unroll Unroll
     for (int j = 0; j < keys; j += 4) {
@@ -130,6 +138,52 @@ __device__ __forceinline__ void accumulate(float (&O)[Owner::rows][D / Owner::la
                     for (int e = 0; e < width; ++e) O[i][n * width + e] += p_ij * float(v.element[e]);
                 }
             }
+    }
+}
+
+/// O_i = this thread's columns of one row of O. `vectorized`: rows of O may be read 16 bytes at a time.
+template <class T, int D>
+__device__ __forceinline__ void load_output_row(float (&O_i)[D / 8], const simt::GlobalTensor<float, 2>& O, int row,
+                                                int lane, bool vectorized) {
+    constexpr int width = kRowVector<T, D>;
+    using Four = simt::Vector<float, 4>;
+    const int head_dim = int(O.extent(1));
+#pragma unroll
+    for (int c = 0; c < D / 8; c += 4) {
+        const int column = output_column<T, D>(lane, c / width) + c % width;
+        Four four{};
+        if (vectorized) {
+            if (column < head_dim) four = O.template vec<Four>(row, column);
+        } else {
+#pragma unroll
+            for (int e = 0; e < 4; ++e)
+                if (column + e < head_dim) four.element[e] = O(row, column + e);
+        }
+#pragma unroll
+        for (int e = 0; e < 4; ++e) O_i[c + e] = four.element[e];
+    }
+}
+
+/// The row's columns = O_i, as elements of O, which need not be those (T) whose width divided up the columns.
+template <class T, int D, class Element>
+__device__ __forceinline__ void store_output_row(const simt::GlobalTensor<Element, 2>& O, int row,
+                                                 const float (&O_i)[D / 8], int lane, bool vectorized) {
+    constexpr int width = kRowVector<T, D>;
+    using Four = simt::Vector<Element, 4>;
+    const int head_dim = int(O.extent(1));
+#pragma unroll
+    for (int c = 0; c < D / 8; c += 4) {
+        const int column = output_column<T, D>(lane, c / width) + c % width;
+        if (vectorized) {
+            Four four;
+#pragma unroll
+            for (int e = 0; e < 4; ++e) four.element[e] = Element(O_i[c + e]);
+            if (column < head_dim) O.template vec<Four>(row, column) = four;
+        } else {
+#pragma unroll
+            for (int e = 0; e < 4; ++e)
+                if (column + e < head_dim) O(row, column + e) = Element(O_i[c + e]);
+        }
     }
 }
 

@@ -29,7 +29,7 @@ __device__ __forceinline__ void watch_sum(std::int64_t query, float l, int part 
     simt::watch("l", query, part, l);
 }
 
-/// Both of them.
+/// The row's maximum and its sum so far.
 __device__ __forceinline__ void watch_state(std::int64_t query, float m, float l, int part = 0) {
     watch_maximum(query, m, part);
     watch_sum(query, l, part);

@@ -37,35 +37,22 @@ __global__ void __launch_bounds__(32 * kFa1MaxWarps, 1)
         const int keys = last_step ? key_length - first_key : B_c;
         const int columns = (keys + 7) / 8 * 8;  // the eight lanes of a row go through the columns together
 
-        load_fa1_tile<D>(K_j, columns, K, first_key, t.wide_rows);
-        load_fa1_tile<D>(V_j, columns, V, first_key, t.wide_rows);
+        copy_tile<D>(K_j, K, first_key, t.wide_rows, columns);
+        copy_tile<D>(V_j, V, first_key, t.wide_rows, columns);
 
         for (int first_query = 0; first_query < query_length; first_query += B_r) {
             const int queries = first_query + B_r >= query_length ? query_length - first_query : B_r;
             const int strips = (queries + kFa1Granule - 1) / kFa1Granule;
 
-            load_fa1_tile<D>(Q_i, strips * kFa1Granule, Q, first_query, t.wide_rows);
+            copy_tile<D>(Q_i, Q, first_query, t.wide_rows, strips * kFa1Granule);
             __syncthreads();  // Q_i (and, at the first query tile, K_j and V_j) are complete before anyone reads them
 
             for (int strip = warp; strip < strips; strip += warps) {
                 const Fa1Strip own(strip);
 
-                // Before the first step O = 0, l = 0 and m = -inf (line 2); nobody has to write that to memory.
                 float O_i[kFa1Rows][D / 8] = {}, l_i[kFa1Rows], m_i[kFa1Rows];
-#pragma unroll
-                for (int i = 0; i < kFa1Rows; ++i) {
-                    const int query = first_query + own.row(i);
-                    float l_before = 0.0f, m_before = -INFINITY;
-                    if (!first_step && query < query_length) {
-                        load_output_row<T, D>(O_i[i], running_O, query, own.lane, running.wide_rows);
-                        if (own.lane == 0) {
-                            l_before = l(query);
-                            m_before = m(query);
-                        }
-                    }
-                    l_i[i] = from_first_lane(l_before);
-                    m_i[i] = from_first_lane(m_before);
-                }
+                load_running<T, D>(O_i, l_i, m_i, own, first_query, first_step, query_length, running_O, l, m,
+                                   running.wide_rows);
 
                 float m_tile[kFa1Rows], l_tile[kFa1Rows];
                 compute_scores<T, D>(m_tile, P_ij, own, Q_i, K_j, keys, columns, t.scale);
@@ -81,23 +68,11 @@ __global__ void __launch_bounds__(32 * kFa1MaxWarps, 1)
                     }
                 }
                 // END SOLUTION alibi
-#pragma unroll
-                for (int i = 0; i < kFa1Rows; ++i) {
-                    m_tile[i] = row_max(m_tile[i]);
-                    const float m_safe = safe_maximum(m_tile[i]);
-                    float sum = 0.0f;
-                    for (int column = own.lane; column < columns; column += 8) {
-                        const float score = P_ij(own.row(i), column);
-                        const float p = __expf(score - m_safe);
-                        P_ij(own.row(i), column) = p;
-                        sum += p;
-                    }
-                    l_tile[i] = row_sum(sum);
-                }
+                weigh_tile(m_tile, l_tile, P_ij, own, columns, first_query, first_key);
                 __syncwarp();  // the rows of P_ij are complete before their warp reads them; no other warp touches them
 
-                float PV[kFa1Rows][D / 8];
-                multiply_values<T, D>(PV, P_ij, own, V_j, columns);
+                float PV[kFa1Rows][D / 8] = {};
+                accumulate<1>(PV, own, P_ij, V_j, columns);
 
 #pragma unroll
                 for (int i = 0; i < kFa1Rows; ++i) {

@@ -1,7 +1,7 @@
 #include <string>
 
+#include "common/attention/key_tiles.cuh"
 #include "common/classroom/runner/problem.h"
-#include "phase4_causal/key_tiles.cuh"
 
 // Asks for the boundaries of every query tile; no kernel is run.
 void ladder::classroom::run(Problem& problem) {

@@ -3,11 +3,11 @@
 from constants import Source
 from draw import MARGIN, Figure
 
-TILES = Source("phase4_causal/key_tiles.cuh")
+TILES = Source("common/attention/key_tiles.cuh")
 
 
 def visible_keys(alignment, query, queries, keys):
-    """visible_keys() of phase4_causal/key_tiles.cuh."""
+    """visible_keys() of common/attention/key_tiles.cuh."""
     TILES.expect("diagonal = query + 1 - (mask == Mask::causal_bottom_right ? query_length - key_length : 0);",
                  "return diagonal < 0 ? 0 : diagonal > key_length ? key_length : diagonal;")
     diagonal = query + 1 - (queries - keys if alignment == "bottom-right" else 0)

@@ -7,7 +7,6 @@
 #include "common/attention/dispatch.cuh"
 #include "common/attention/online_softmax.cuh"
 #include "common/attention/warp_reduce.cuh"
-#include "phase5_decoding/merge.cuh"
 
 namespace ladder::SIMT_MACHINE {
 

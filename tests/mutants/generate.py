@@ -14,7 +14,7 @@ import sys
 
 import catalogue
 
-DISPATCH = {"common/attention/dispatch.cuh": "tests/mutants/dispatch.cuh"}
+COMPILED_FOR = {"common/attention/compiled_for.cuh": "tests/mutants/compiled_for.cuh"}
 ELEMENT_TYPES = {"f32": "float", "f16": "simt::f16", "bf16": "simt::bf16"}
 NAMESPACE = "namespace ladder::SIMT_MACHINE {"
 
@@ -31,7 +31,6 @@ class Source:
         """The kernels in one piece, in namespace ladder::mutants::<name>. #line keeps diagnoses at the original lines."""
         parts = [f"namespace ladder::mutants::{name} {{",
                  f"using CompiledElement = {ELEMENT_TYPES[element]};",
-                 f"inline constexpr auto kCompiledElement = simt::ElementType::{element};",
                  f"inline constexpr int kCompiledWideHeadDim = {change.wide_head_dim if change else 32};", "}"]
         done = set()
 
@@ -39,7 +38,7 @@ class Source:
             if path in done:
                 return
             done.add(path)
-            actual = DISPATCH.get(path, path)
+            actual = COMPILED_FOR.get(path, path)
             text = self.text(actual)
             if change and change.file == path:
                 text = change.changed(text)

@@ -80,7 +80,7 @@ enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization 
 union cudaLaunchAttributeValue {
     int programmaticStreamSerializationAllowed;  ///< not 0: the launch may begin before the one before it has ended
 };
-/// One of them.
+/// One property of a launch, as `id` says which.
 struct cudaLaunchAttribute {
     cudaLaunchAttributeID id;      ///< which
     cudaLaunchAttributeValue val;  ///< what is said about it

@@ -25,7 +25,7 @@ constexpr std::array kMistakes{
 
 /// The lane that owns each column of O: vectors of kRowVector elements, eight lanes side by side.
 torch::Tensor owners_of_columns(int64_t head_dim, int64_t element_bytes) {
-    const int64_t compiled_for = head_dim <= 32 ? 32 : 64;  // runner/shadow/common/attention/dispatch.cuh
+    const int64_t compiled_for = head_dim <= 32 ? 32 : 64;  // runner/shadow/common/attention/compiled_for.cuh
     const int64_t width = std::min(16 / element_bytes, compiled_for / kLanes);
     return at::arange(head_dim).div(width, "floor").remainder(kLanes);
 }

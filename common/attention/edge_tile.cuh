@@ -16,7 +16,7 @@ enum class Stage {
 /// A stage that is known when the kernel is compiled: what the other needs is left out.
 template <Stage stage>
 struct KnownStage {
-    /// It.
+    /// Where a Stage is asked for.
     __device__ constexpr operator Stage() const { return stage; }
 };
 

@@ -1,0 +1,19 @@
+#pragma once
+
+// In the place of common/attention/compiled_for.cuh: a mutant is compiled for one element type, CompiledElement, and one
+// head dimension (for wide tiles, kCompiledWideHeadDim); generate.py writes both above it. So thirty of them do not cost
+// thirty times what a phase costs.
+
+#include <utility>
+
+#include "common/simt/simt.h"
+
+namespace ladder::SIMT_MACHINE {
+
+template <class... T>
+struct CompiledElements {};
+using KernelElements = CompiledElements<CompiledElement>;
+using KernelHeadDims = std::integer_sequence<int, 32>;
+using WideKernelHeadDims = std::integer_sequence<int, kCompiledWideHeadDim>;
+
+}  // namespace ladder::SIMT_MACHINE
