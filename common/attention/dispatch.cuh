@@ -33,10 +33,10 @@ void with_head_dim(std::int64_t head_dim, Use&& use) {
     throw std::invalid_argument("head dimension " + std::to_string(head_dim) + "; 1 to 256 are accepted");
 }
 
-/// The same for kernels of wide tiles (wide_tile.cuh), which are compiled for 32, 64 and 128 only: with more, O_i would
-/// not fit the registers.
+/// The same for kernels of register tiles (register_tile.cuh), which are compiled for 32, 64 and 128 only: with more,
+/// O_i would not fit the registers.
 template <class Use>
-void with_wide_head_dim(std::int64_t head_dim, Use&& use) {
+void with_tiled_head_dim(std::int64_t head_dim, Use&& use) {
     if (head_dim <= 32) return use(std::integral_constant<int, 32>());
     if (head_dim <= 64) return use(std::integral_constant<int, 64>());
     use(std::integral_constant<int, 128>());

@@ -24,7 +24,7 @@ void with_head_dim(std::int64_t head_dim, Use&& use) {
 }
 
 template <class Use>
-void with_wide_head_dim(std::int64_t head_dim, Use&& use) {
+void with_tiled_head_dim(std::int64_t head_dim, Use&& use) {
     if (head_dim > kCompiledWideHeadDim) throw std::logic_error("this mutant is compiled for smaller head dimensions");
     use(std::integral_constant<int, kCompiledWideHeadDim>());
 }
