@@ -338,13 +338,8 @@ TEST(Fa1Tiled, IgnoresKeyOrder) {
 
 TEST(Fa1Tiled, IgnoresBatchNeighbours) { EXPECT_TRUE(ignores_batch_neighbours(tiled, tiled_traits())); }
 
-TEST(Fa1Tiled, LargeSumsStayExact) {
-    for (const int64_t head_dim : wide_head_dims()) EXPECT_TRUE(large_sums_stay_exact(tiled, head_dim, test_device()));
-}
-
 // Found by ./ladder fuzz --device cuda, seed 20261171, problem 2315, seed 20261173, problem 5779, seed 20261174,
-// problem 9823, and --device cpu, seed 20261170, problem 59540, when weights were made of shifted scores: each outer
-// step rounded the exponent of its own in another way.
+// problem 9823, and --device cpu, seed 20261170, problem 59540.
 TEST(Fa1Tiled, WeightsOfAllStepsAgree) {
     const AttentionCase found[] = {
         {.query_heads = 2, .kv_heads = 2, .query_length = 38, .key_length = 138, .head_dim = 16, .seed = 236603},
@@ -358,24 +353,9 @@ TEST(Fa1Tiled, WeightsOfAllStepsAgree) {
     }
 }
 
-TEST(Fa1Tiled, HugeScoresAreWeighed) {
+TEST(Fa1Tiled, LargeScoresStayRight) {
     for (const int64_t head_dim : wide_head_dims())
-        EXPECT_TRUE(huge_scores_are_weighed(tiled, head_dim, Mask::none, test_device()));
-}
-
-TEST(Fa1Tiled, LargeRoundingsAreMadeGood) {
-    for (const int64_t head_dim : wide_head_dims())
-        EXPECT_TRUE(large_roundings_are_made_good(tiled, head_dim, Mask::none, test_device()));
-}
-
-TEST(Fa1Tiled, WeightsAgreeWhereTheShiftMoves) {
-    for (const int64_t head_dim : wide_head_dims())
-        EXPECT_TRUE(weights_agree_where_the_shift_moves(tiled, head_dim, Mask::none, test_device()));
-}
-
-TEST(Fa1Tiled, SmallScoresAreComputedOnce) {
-    if (not_run_on_gpu("it counts on the CPU machine")) return;
-    for (const int64_t head_dim : wide_head_dims()) EXPECT_TRUE(small_scores_are_computed_once(tiled, head_dim));
+        EXPECT_TRUE(large_scores_stay_right(tiled, head_dim, Mask::none, test_device()));
 }
 
 TEST(Fa1Tiled, OutliersSpareTheirNeighbours) {

@@ -5,8 +5,8 @@
 #include "common/attention/forward_tensors.cuh"
 #include "common/attention/global_bytes.h"
 #include "common/attention/online_softmax.cuh"
+#include "common/attention/register_tile.cuh"
 #include "common/attention/watch.cuh"
-#include "common/attention/wide_tile.cuh"
 #include "phase2_fa1/fa1_arguments.h"
 
 namespace ladder::SIMT_MACHINE {
@@ -25,7 +25,7 @@ inline constexpr int kFa1TiledKeys = 64;  ///< B_c
 ///   - in the inner loop no warp waits for another. A warp copies its own rows of Q_i, and K_j, V_j are only read: the
 ///     two barriers of the block move to the outer loop;
 ///   - a warp's next rows of Q_i are under way (asynchronous copies) while it computes softmax and P_ij V_j;
-///   - lanes are numbered so that their reads are shared in pairs (common/attention/wide_tile.cuh);
+///   - lanes are numbered so that their reads are shared in pairs (common/attention/register_tile.cuh);
 ///   - weights are powers of 2, taken under m_new at once. Line 12 becomes O_i <- (old_sum O_i + P_ij V_j) / l_new with
 ///     old_sum = e^(m_i - m_new) l_i, so that P_ij V_j is added to O_i where it stands.
 ///
@@ -45,7 +45,7 @@ inline constexpr int kFa1TiledKeys = 64;  ///< B_c
 
 /// Sizes of a block.
 template <int D>
-struct Fa1WideTiles {
+struct Fa1RegisterTiles {
     static constexpr int threads = 512;              ///< of a block
     static constexpr int B_r = D <= 64 ? 256 : 128;  ///< queries: at most 32 floats of O_i a thread
     static constexpr int B_c = kFa1TiledKeys;        ///< keys
@@ -104,10 +104,10 @@ __device__ __forceinline__ void load_row(float (&O_i)[D / 8], const simt::Global
 }
 
 template <int D>
-__global__ void __launch_bounds__(Fa1WideTiles<D>::threads, 1)
+__global__ void __launch_bounds__(Fa1RegisterTiles<D>::threads, 1)
     fa1_tiled_kernel(ForwardTensors<float> t, simt::GlobalTensor<float, 3> running_l,
                      simt::GlobalTensor<float, 3> running_m) {
-    using Tiles = Fa1WideTiles<D>;
+    using Tiles = Fa1RegisterTiles<D>;
     constexpr int B_r = Tiles::B_r, B_c = Tiles::B_c;
     using Owner = PairedRowOwner<B_r, Tiles::threads>;
 
@@ -132,64 +132,48 @@ __global__ void __launch_bounds__(Fa1WideTiles<D>::threads, 1)
 
     for (int first_key = 0; first_key < key_length; first_key += B_c) {
         const bool first_step = first_key == 0, last_step = first_key + B_c >= key_length;
-        const auto hide_missing = [&](float(&S)[Owner::rows][B_c / 8]) {
-            if (!last_step) return;  // the tile may be ragged
-#pragma unroll
-            for (int i = 0; i < Owner::rows; ++i)
-#pragma unroll
-                for (int j = 0; j < B_c / 8; ++j)
-                    if (first_key + owner.lane + 8 * j >= key_length) S[i][j] = -INFINITY;
-        };
-
         fetch_own_rows<Owner>(Q_i, Q, 0, t.wide_rows);
         load_signed<Tiles::threads>(K_j, K, first_key, scale.sign, t.wide_rows);
         copy_tile(V_j, V, first_key, t.wide_rows);
         __syncthreads();  // K_j and V_j are complete before anyone reads them
 
         for (int first_query = 0; first_query + first_row_of_warp < query_length; first_query += B_r) {
-            // Before the first step O = 0, l = 0 and m = -inf (line 2); nobody has to write that to memory.
-            float m_i[Owner::rows];
-            const auto has_old = [&](int i) { return !first_step && first_query + owner.row(i) < query_length; };
-#pragma unroll
-            for (int i = 0; i < Owner::rows; ++i)
-                m_i[i] = has_old(i) && owner.lane == 0 ? float(m(first_query + owner.row(i))) : -INFINITY;
-
             simt::wait_copies<0>();
             __syncwarp();  // this warp's rows of Q_i are complete before its lanes read them, and its lanes are done
                            // with the old P_ij before they overwrite it
-            float S_ij[Owner::rows][B_c / 8], m_shifted[Owner::rows], m_new[Owner::rows], shift[Owner::rows];
-#pragma unroll
-            for (int i = 0; i < Owner::rows; ++i) {
-                m_i[i] = Owner::row_max(m_i[i]);  // from lane 0 of the row
-                shift[i] = shift_for(m_i[i], scale_log2);
-                m_shifted[i] = shifted(m_i[i], -shift[i], scale_log2);
-            }
-            multiply_shifted(S_ij, m_new, m_shifted, shift, owner, Q_i, K_j, scale_log2, hide_missing,
-                             [](int, float) {});  // O and l are those of m_i, not of m_shifted
+            float S_ij[Owner::rows][B_c / 8];
+            multiply_transposed<D, 1>(S_ij, owner, Q_i, K_j);
             __syncwarp();  // all lanes are done with these rows of Q_i before the next ones overwrite them
             fetch_own_rows<Owner>(Q_i, Q, first_query + B_r, t.wide_rows);
 
-            // Without the shift again: each outer step has another one, and weights of shifted scores would be rounded
-            // differently from step to step.
+            if (last_step) {  // which may be ragged
 #pragma unroll
-            for (int i = 0; i < Owner::rows; ++i) {
-                m_new[i] = shifted(m_new[i], shift[i], scale_log2);
+                for (int i = 0; i < Owner::rows; ++i)
 #pragma unroll
-                for (int j = 0; j < B_c / 8; ++j) S_ij[i][j] += shift[i];
+                    for (int j = 0; j < B_c / 8; ++j)
+                        if (first_key + owner.lane + 8 * j >= key_length) S_ij[i][j] = -INFINITY;
             }
 
-            float O_i[Owner::rows][D / 8] = {}, l_i[Owner::rows];
+            // Before the first step O = 0, l = 0 and m = -inf (line 2); nobody has to write that to memory.
+            float O_i[Owner::rows][D / 8] = {}, l_i[Owner::rows], m_i[Owner::rows];
+            const auto has_old = [&](int i) { return !first_step && first_query + owner.row(i) < query_length; };
 #pragma unroll
             for (int i = 0; i < Owner::rows; ++i) {
                 const int query = first_query + owner.row(i);
                 l_i[i] = has_old(i) && owner.lane == 0 ? float(l(query)) : 0.0f;
+                m_i[i] = has_old(i) && owner.lane == 0 ? float(m(query)) : -INFINITY;
                 if (has_old(i)) load_row<D>(O_i[i], O, query, owner.lane, t.wide_rows);
             }
 
 #pragma unroll
             for (int i = 0; i < Owner::rows; ++i) {
-                const float l_old = Owner::row_sum(l_i[i]);  // from lane 0 of the row
-                const float m_safe = base_of(m_new[i]);
+                m_i[i] = Owner::row_max(m_i[i]);  // from lane 0 of the row, and so is the old sum
+                const float l_old = Owner::row_sum(l_i[i]);
+                float m_tile = -INFINITY;
+#pragma unroll
+                for (int j = 0; j < B_c / 8; ++j) m_tile = fmaxf(m_tile, S_ij[i][j]);
+                const float m_new = fmaxf(m_i[i], Owner::row_max(m_tile) * scale_log2);
+                const float m_safe = safe_maximum(m_new);
 
                 float l_tile = 0.0f;
 #pragma unroll
@@ -200,8 +184,8 @@ __global__ void __launch_bounds__(Fa1WideTiles<D>::threads, 1)
                     watch_score(first_query + owner.row(i), first_key + owner.lane + 8 * j,
                                 S_ij[i][j] * scale.magnitude);
                 }
-                const float old_sum = rescale_factor(m_i[i], m_new[i]) * l_old;  // what is known, under the new maximum
-                m_i[i] = m_new[i];
+                const float old_sum = rescale_factor(m_i[i], m_new) * l_old;  // what is known, under the new maximum
+                m_i[i] = m_new;
                 l_i[i] = old_sum + Owner::row_sum(l_tile);
                 watch_state(first_query + owner.row(i), m_i[i], l_i[i]);
                 watch_rescale(first_query + owner.row(i), old_sum);
@@ -236,8 +220,8 @@ __global__ void __launch_bounds__(Fa1WideTiles<D>::threads, 1)
 /// Shared memory that a block needs.
 std::size_t fa1_tiled_shared_bytes(const AttentionArguments& a) {
     std::size_t bytes = 0;
-    with_wide_head_dim(a.head_dim(),
-                       [&]<int D>(std::integral_constant<int, D>) { bytes = Fa1WideTiles<D>::shared_bytes; });
+    with_tiled_head_dim(a.head_dim(),
+                        [&]<int D>(std::integral_constant<int, D>) { bytes = Fa1RegisterTiles<D>::shared_bytes; });
     return bytes;
 }
 
@@ -253,8 +237,8 @@ GlobalBytes fa1_tiled_bytes(const AttentionArguments& a) {
 
 /// Launches the kernel compiled for the problem's head dimension; its tensors are float32, with D <= 128.
 void launch_fa1_tiled(const Fa1Arguments& a) {
-    with_wide_head_dim(a.head_dim(), [&]<int D>(std::integral_constant<int, D>) {
-        using Tiles = Fa1WideTiles<D>;
+    with_tiled_head_dim(a.head_dim(), [&]<int D>(std::integral_constant<int, D>) {
+        using Tiles = Fa1RegisterTiles<D>;
         cudaLaunchConfig_t config{};
         config.gridDim = dim3(a.query_heads(), a.batch());
         config.blockDim = dim3(Tiles::threads);

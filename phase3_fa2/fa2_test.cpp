@@ -68,28 +68,9 @@ TEST(Fa2Tiled, RowOfNegativeInfinitiesIsNaN) {
     EXPECT_TRUE(row_of_negative_infinities_is_nan(tiled, {.head_dims = wide_head_dims()}));
 }
 
-TEST(Fa2Tiled, LargeSumsStayExact) {
-    for (const int64_t head_dim : wide_head_dims()) EXPECT_TRUE(large_sums_stay_exact(tiled, head_dim, test_device()));
-}
-
-TEST(Fa2Tiled, HugeScoresAreWeighed) {
+TEST(Fa2Tiled, LargeScoresStayRight) {
     for (const int64_t head_dim : wide_head_dims())
-        EXPECT_TRUE(huge_scores_are_weighed(tiled, head_dim, Mask::none, test_device()));
-}
-
-TEST(Fa2Tiled, LargeRoundingsAreMadeGood) {
-    for (const int64_t head_dim : wide_head_dims())
-        EXPECT_TRUE(large_roundings_are_made_good(tiled, head_dim, Mask::none, test_device()));
-}
-
-TEST(Fa2Tiled, WeightsAgreeWhereTheShiftMoves) {
-    for (const int64_t head_dim : wide_head_dims())
-        EXPECT_TRUE(weights_agree_where_the_shift_moves(tiled, head_dim, Mask::none, test_device()));
-}
-
-TEST(Fa2Tiled, SmallScoresAreComputedOnce) {
-    if (not_run_on_gpu("it counts on the CPU machine")) return;
-    for (const int64_t head_dim : wide_head_dims()) EXPECT_TRUE(small_scores_are_computed_once(tiled, head_dim));
+        EXPECT_TRUE(large_scores_stay_right(tiled, head_dim, Mask::none, test_device()));
 }
 
 TEST(Fa2Tiled, OutliersSpareTheirNeighbours) {
@@ -97,8 +78,7 @@ TEST(Fa2Tiled, OutliersSpareTheirNeighbours) {
         EXPECT_TRUE(outliers_spare_their_neighbours(tiled, head_dim, test_device()));
 }
 
-// Found by ./ladder fuzz --device cuda, seed 20261135, problem 1521, and seed 20261148, problem 2992, when each dot
-// product was one sum: on a GPU, where plain torch is so exact that the bound is low.
+// Found by ./ladder fuzz --device cuda, seed 20261135, problem 1521, and seed 20261148, problem 2992.
 TEST(Fa2Tiled, LongSumsKeepToTheBound) {
     const AttentionCase of_128{.batch = 2,
                                .query_length = 8,

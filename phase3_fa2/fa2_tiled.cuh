@@ -5,8 +5,8 @@
 #include "common/attention/forward_tensors.cuh"
 #include "common/attention/global_bytes.h"
 #include "common/attention/online_softmax.cuh"
+#include "common/attention/register_tile.cuh"
 #include "common/attention/watch.cuh"
-#include "common/attention/wide_tile.cuh"
 
 namespace ladder::SIMT_MACHINE {
 
@@ -19,11 +19,10 @@ namespace ladder::SIMT_MACHINE {
 ///     4 x 4: half as many reads from shared memory for a multiply-add;
 ///   - K_j and V_j are fetched by asynchronous copies while something else is computed: V_j during S_ij = Q_i K_j^T and
 ///     the softmax, K_{j+1} during P_ij V_j. So each is complete just before it is needed, and one buffer each suffices;
-///   - lanes are numbered so that reads of Q_i, K_j, P_ij and V_j are shared in pairs (common/attention/wide_tile.cuh);
+///   - lanes are numbered so that reads of Q_i, K_j, P_ij and V_j are shared in pairs (common/attention/register_tile.cuh);
 ///   - a weight takes one multiply-add and one 2^x: log2(e) is multiplied into the scale once, m_i is an exponent of 2.
 ///     The largest score is found before scaling; l_i is summed over the row's lanes at the end only;
-///   - a score is one sum of D products, not several of 16 columns. It begins at minus half of the row's maximum, so that
-///     it loses no more than two sums would (multiply_shifted).
+///   - a score is one sum of D products, not several of 16 columns.
 ///
 ///   grid    x = ceil(Sq / 128) query tiles, y = Hq heads, z = B sequences
 ///   block   128 threads for D <= 64: a warp owns 32 rows, eight lanes to a row; else 256: 16 rows, sixteen lanes to a row
@@ -39,9 +38,9 @@ namespace ladder::SIMT_MACHINE {
 // clang-format on
 
 template <int D>
-__global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
+__global__ void __launch_bounds__(RegisterTiles<D>::threads, RegisterTiles<D>::resident)
     fa2_tiled_kernel(ForwardTensors<float> t) {
-    using Tiles = WideTiles<D>;
+    using Tiles = RegisterTiles<D>;
     constexpr int B_r = Tiles::B_r, B_c = Tiles::B_c, threads = Tiles::threads;
     constexpr int lanes = Tiles::lanes_per_row, columns = B_c / lanes;
     using Owner = PairedRowOwner<B_r, threads, lanes>;
@@ -59,12 +58,11 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
     const auto P_ij = arena.tile<float, B_r, Tiles::part, Tiles::score_pitch>("P_ij");
 
     const Owner owner;
-    float m_i[Owner::rows], shift[Owner::rows];           // m_i: of the scores less `shift` (multiply_shifted)
-    float l_i[Owner::rows], O_i[Owner::rows][D / lanes];  // l_i: of this lane's columns
+    float m_i[Owner::rows], l_i[Owner::rows], O_i[Owner::rows][D / lanes];  // l_i: of this lane's columns
 #pragma unroll
     for (int i = 0; i < Owner::rows; ++i) {
         m_i[i] = -INFINITY;
-        l_i[i] = shift[i] = 0.0f;
+        l_i[i] = 0.0f;
 #pragma unroll
         for (int c = 0; c < D / lanes; ++c) O_i[i][c] = 0.0f;
     }
@@ -82,25 +80,23 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
         copy_tile_async<threads>(V_j, V, first_key, t.wide_rows);
         simt::commit_copies();
 
-        const auto hide_missing = [&](float(&S)[Owner::rows][columns]) {
-            if (first_key + B_c <= key_length) return;
+        float S_ij[Owner::rows][columns];  // and then P_ij
+        multiply_transposed<D, 1>(S_ij, owner, Q_i, K_j);
+        if (first_key + B_c > key_length) {  // keys that do not exist
 #pragma unroll
             for (int i = 0; i < Owner::rows; ++i)
 #pragma unroll
                 for (int j = 0; j < columns; ++j)
-                    if (first_key + owner.lane + lanes * j >= key_length) S[i][j] = -INFINITY;
-        };
-        const auto multiply_sums = [&](int i, float factor) {
-            l_i[i] *= factor;
-#pragma unroll
-            for (int c = 0; c < D / lanes; ++c) O_i[i][c] *= factor;
-        };
-        float S_ij[Owner::rows][columns], m_new[Owner::rows];  // S_ij: less `shift`, and then P_ij
-        multiply_shifted(S_ij, m_new, m_i, shift, owner, Q_i, K_j, scale_log2, hide_missing, multiply_sums);
+                    if (first_key + owner.lane + lanes * j >= key_length) S_ij[i][j] = -INFINITY;
+        }
 
 #pragma unroll
         for (int i = 0; i < Owner::rows; ++i) {
-            const float subtracted = base_of(m_new[i]), rescale = rescale_factor(m_i[i], m_new[i]);
+            float m_tile = -INFINITY;
+#pragma unroll
+            for (int j = 0; j < columns; ++j) m_tile = fmaxf(m_tile, S_ij[i][j]);
+            const float m_new = fmaxf(m_i[i], Owner::row_max(m_tile) * scale_log2);
+            const float subtracted = safe_maximum(m_new), rescale = rescale_factor(m_i[i], m_new);
 
             float l_tile = 0.0f;
 #pragma unroll
@@ -108,13 +104,13 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
                 const float p = simt::fast_exp2(fmaf(S_ij[i][j], scale_log2, -subtracted));
                 l_tile += p;
                 watch_score(first_query + owner.row(i), first_key + owner.lane + lanes * j,
-                            (S_ij[i][j] + shift[i]) * scale.magnitude);
+                            S_ij[i][j] * scale.magnitude);
                 S_ij[i][j] = p;
                 if (j < columns / Tiles::parts) P_ij(owner.row(i), owner.lane + lanes * j) = p;
             }
-            m_i[i] = m_new[i];
+            m_i[i] = m_new;
             l_i[i] = rescale * l_i[i] + l_tile;
-            watch_state(first_query + owner.row(i), shifted(m_i[i], shift[i], scale_log2), l_i[i], owner.lane);
+            watch_state(first_query + owner.row(i), m_i[i], l_i[i], owner.lane);
             watch_rescale(first_query + owner.row(i), rescale, owner.lane);
 #pragma unroll
             for (int c = 0; c < D / lanes; ++c) O_i[i][c] *= rescale;
@@ -145,30 +141,30 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
         // Where every score of a row is -inf this makes 0 * (1 / 0): NaN, as softmax has it.
         store_row<D, lanes>(O, query, O_i[i], owner.lane, 1.0f / l, t.wide_rows);
         if (owner.lane == 0)  // from powers of 2 back to powers of e
-            LSE(query) = kLn2 * (shifted(m_i[i], shift[i], scale_log2) + log2f(l));
+            LSE(query) = kLn2 * (m_i[i] + log2f(l));
     }
 }
 
 /// Shared memory that a block needs.
 std::size_t fa2_tiled_shared_bytes(const AttentionArguments& a) {
     std::size_t bytes = 0;
-    with_wide_head_dim(a.head_dim(),
-                       [&]<int D>(std::integral_constant<int, D>) { bytes = WideTiles<D>::shared_bytes; });
+    with_tiled_head_dim(a.head_dim(),
+                        [&]<int D>(std::integral_constant<int, D>) { bytes = RegisterTiles<D>::shared_bytes; });
     return bytes;
 }
 
 /// Q once, K and V once for each query tile of each query head; O and LSE once.
 GlobalBytes fa2_tiled_bytes(const AttentionArguments& a) {
     const std::uint64_t heads = a.batch() * a.query_heads(), row = a.head_dim() * sizeof(float);
-    const std::uint64_t tiles = ceil_div(a.query_length(), WideTiles<64>::B_r);
+    const std::uint64_t tiles = ceil_div(a.query_length(), RegisterTiles<64>::B_r);
     return {.read = heads * row * (a.query_length() + tiles * 2 * a.key_length()),
             .written = heads * a.query_length() * (row + sizeof(float))};
 }
 
 /// Launches the kernel compiled for the problem's head dimension; its tensors are float32, with D <= 128.
 void launch_fa2_tiled(const AttentionArguments& a) {
-    with_wide_head_dim(a.head_dim(), [&]<int D>(std::integral_constant<int, D>) {
-        using Tiles = WideTiles<D>;
+    with_tiled_head_dim(a.head_dim(), [&]<int D>(std::integral_constant<int, D>) {
+        using Tiles = RegisterTiles<D>;
         cudaLaunchConfig_t config{};
         config.gridDim = dim3(ceil_div(a.query_length(), Tiles::B_r), a.query_heads(), a.batch());
         config.blockDim = dim3(Tiles::threads);

@@ -352,23 +352,9 @@ TEST(CausalTiled, MovesWhatTheFormulaSays) {
 
 TEST(CausalTiled, WhatARowMayNotSeeNeverReachesIt) { what_a_row_may_not_see_never_reaches_it(tiled, wide_head_dims()); }
 
-TEST(CausalTiled, LargeSumsStayExact) {
-    for (const int64_t head_dim : wide_head_dims()) EXPECT_TRUE(large_sums_stay_exact(tiled, head_dim, test_device()));
-}
-
-TEST(CausalTiled, HugeScoresAreWeighed) {
+TEST(CausalTiled, LargeScoresStayRight) {
     for (const int64_t head_dim : wide_head_dims())
-        EXPECT_TRUE(huge_scores_are_weighed(tiled, head_dim, Mask::causal_bottom_right, test_device()));
-}
-
-TEST(CausalTiled, LargeRoundingsAreMadeGood) {
-    for (const int64_t head_dim : wide_head_dims())
-        EXPECT_TRUE(large_roundings_are_made_good(tiled, head_dim, Mask::causal_bottom_right, test_device()));
-}
-
-TEST(CausalTiled, WeightsAgreeWhereTheShiftMoves) {
-    for (const int64_t head_dim : wide_head_dims())
-        EXPECT_TRUE(weights_agree_where_the_shift_moves(tiled, head_dim, Mask::causal_bottom_right, test_device()));
+        EXPECT_TRUE(large_scores_stay_right(tiled, head_dim, Mask::causal_bottom_right, test_device()));
 }
 
 TEST(CausalTiled, HiddenKeysChangeNothing) {
@@ -376,18 +362,12 @@ TEST(CausalTiled, HiddenKeysChangeNothing) {
         EXPECT_TRUE(hidden_keys_change_nothing(tiled, head_dim, test_device()));
 }
 
-TEST(CausalTiled, SmallScoresAreComputedOnce) {
-    if (not_run_on_gpu("it counts on the CPU machine")) return;
-    for (const int64_t head_dim : wide_head_dims()) EXPECT_TRUE(small_scores_are_computed_once(tiled, head_dim));
-}
-
 TEST(CausalTiled, OutliersSpareTheirNeighbours) {
     for (const int64_t head_dim : wide_head_dims())
         EXPECT_TRUE(outliers_spare_their_neighbours(tiled, head_dim, test_device()));
 }
 
-// Found by ./ladder fuzz --device cuda --seed 20261147 --problem 3604, when sums started over at the largest of a row,
-// seen or not.
+// Found by ./ladder fuzz --device cuda --seed 20261147 --problem 3604.
 TEST(CausalTiled, HiddenOutliersDoNotCount) {
     const AttentionCase found{
         .key_length = 17, .head_dim = 91, .family = Family::one_huge_logit, .options = {.mask = Mask::causal_top_left}};
@@ -395,7 +375,7 @@ TEST(CausalTiled, HiddenOutliersDoNotCount) {
         EXPECT_TRUE(matches_reference(tiled, problem, test_device()));
 }
 
-// Found by ./ladder fuzz --device cpu --seed 20261150 --problem 67001, when sums started over at no less than a limit.
+// Found by ./ladder fuzz --device cpu --seed 20261150 --problem 67001.
 TEST(CausalTiled, ScoresFarBelowZeroKeepToTheBound) {
     const AttentionCase found{
         .query_length = 6, .key_length = 2, .head_dim = 45, .family = Family::scores_near_minus_1000, .seed = 4787};

@@ -7,8 +7,8 @@
 #include "common/attention/global_bytes.h"
 #include "common/attention/key_tiles.cuh"
 #include "common/attention/online_softmax.cuh"
+#include "common/attention/register_tile.cuh"
 #include "common/attention/watch.cuh"
-#include "common/attention/wide_tile.cuh"
 
 namespace ladder::SIMT_MACHINE {
 
@@ -35,9 +35,9 @@ namespace ladder::SIMT_MACHINE {
 // clang-format on
 
 template <int D>
-__global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
+__global__ void __launch_bounds__(RegisterTiles<D>::threads, RegisterTiles<D>::resident)
     causal_tiled_kernel(ForwardTensors<float> t, Mask mask) {
-    using Tiles = WideTiles<D>;
+    using Tiles = RegisterTiles<D>;
     constexpr int B_r = Tiles::B_r, B_c = Tiles::B_c, threads = Tiles::threads;
     constexpr int lanes = Tiles::lanes_per_row, columns = B_c / lanes;
     using Owner = PairedRowOwner<B_r, threads, lanes>;
@@ -57,12 +57,11 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
     const auto P_ij = arena.tile<float, B_r, Tiles::part, Tiles::score_pitch>("P_ij");
 
     const Owner owner;
-    float m_i[Owner::rows], shift[Owner::rows];           // m_i: of the scores less `shift` (multiply_shifted)
-    float l_i[Owner::rows], O_i[Owner::rows][D / lanes];  // l_i: of this lane's columns
+    float m_i[Owner::rows], l_i[Owner::rows], O_i[Owner::rows][D / lanes];  // l_i: of this lane's columns
 #pragma unroll
     for (int i = 0; i < Owner::rows; ++i) {
         m_i[i] = -INFINITY;
-        l_i[i] = shift[i] = 0.0f;
+        l_i[i] = 0.0f;
 #pragma unroll
         for (int c = 0; c < D / lanes; ++c) O_i[i][c] = 0.0f;
     }
@@ -85,27 +84,25 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
         const auto visible_to = [&](int i) {  // row i sees the first so many keys of this tile, or all
             return visible_keys(mask, first_query + owner.row(i), query_length, key_length) - first_key;
         };
-        const auto hide_unseen = [&](float(&S)[Owner::rows][columns]) {
-            if (stage != Stage::edge) return;
+        float S_ij[Owner::rows][columns];  // and then P_ij
+        multiply_transposed<D, 1>(S_ij, owner, Q_i, K_j);
+        if (stage == Stage::edge) {
 #pragma unroll
             for (int i = 0; i < Owner::rows; ++i) {
                 const int visible = visible_to(i);
 #pragma unroll
                 for (int j = 0; j < columns; ++j)
-                    if (owner.lane + lanes * j >= visible) S[i][j] = -INFINITY;
+                    if (owner.lane + lanes * j >= visible) S_ij[i][j] = -INFINITY;
             }
-        };
-        const auto multiply_sums = [&](int i, float factor) {
-            l_i[i] *= factor;
-#pragma unroll
-            for (int c = 0; c < D / lanes; ++c) O_i[i][c] *= factor;
-        };
-        float S_ij[Owner::rows][columns], m_new[Owner::rows];  // S_ij: less `shift`, and then P_ij
-        multiply_shifted(S_ij, m_new, m_i, shift, owner, Q_i, K_j, scale_log2, hide_unseen, multiply_sums);
+        }
 
 #pragma unroll
         for (int i = 0; i < Owner::rows; ++i) {
-            const float subtracted = base_of(m_new[i]), rescale = rescale_factor(m_i[i], m_new[i]);
+            float m_tile = -INFINITY;
+#pragma unroll
+            for (int j = 0; j < columns; ++j) m_tile = fmaxf(m_tile, S_ij[i][j]);
+            const float m_new = fmaxf(m_i[i], Owner::row_max(m_tile) * scale_log2);
+            const float subtracted = safe_maximum(m_new), rescale = rescale_factor(m_i[i], m_new);
 
             float l_tile = 0.0f;
 #pragma unroll
@@ -113,13 +110,13 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
                 const float p = simt::fast_exp2(fmaf(S_ij[i][j], scale_log2, -subtracted));
                 l_tile += p;
                 watch_score(first_query + owner.row(i), first_key + owner.lane + lanes * j,
-                            (S_ij[i][j] + shift[i]) * scale.magnitude);
+                            S_ij[i][j] * scale.magnitude);
                 S_ij[i][j] = p;
                 if (j < columns / Tiles::parts) P_ij(owner.row(i), owner.lane + lanes * j) = p;
             }
-            m_i[i] = m_new[i];
+            m_i[i] = m_new;
             l_i[i] = rescale * l_i[i] + l_tile;
-            watch_state(first_query + owner.row(i), shifted(m_i[i], shift[i], scale_log2), l_i[i], owner.lane);
+            watch_state(first_query + owner.row(i), m_i[i], l_i[i], owner.lane);
             watch_rescale(first_query + owner.row(i), rescale, owner.lane);
 #pragma unroll
             for (int c = 0; c < D / lanes; ++c) O_i[i][c] *= rescale;
@@ -171,22 +168,22 @@ __global__ void __launch_bounds__(WideTiles<D>::threads, WideTiles<D>::resident)
         const bool sees_any = visible_keys(mask, query, query_length, key_length) > 0;
         store_row<D, lanes>(O, query, O_i[i], owner.lane, sees_any ? 1.0f / l : 0.0f, t.wide_rows);
         if (owner.lane == 0)  // from powers of 2 back to powers of e
-            LSE(query) = kLn2 * (shifted(m_i[i], shift[i], scale_log2) + log2f(l));
+            LSE(query) = kLn2 * (m_i[i] + log2f(l));
     }
 }
 
 /// Shared memory that a block needs.
 std::size_t causal_tiled_shared_bytes(const AttentionArguments& a) {
     std::size_t bytes = 0;
-    with_wide_head_dim(a.head_dim(),
-                       [&]<int D>(std::integral_constant<int, D>) { bytes = WideTiles<D>::shared_bytes; });
+    with_tiled_head_dim(a.head_dim(),
+                        [&]<int D>(std::integral_constant<int, D>) { bytes = RegisterTiles<D>::shared_bytes; });
     return bytes;
 }
 
 /// Q once; for each query tile of each query head, the rows of K and V in the key tiles that it visits; O and LSE once.
 GlobalBytes causal_tiled_bytes(const AttentionArguments& a) {
-    constexpr int B_r = WideTiles<64>::B_r;
-    const int B_c = a.head_dim() <= 64 ? WideTiles<64>::B_c : WideTiles<128>::B_c;
+    constexpr int B_r = RegisterTiles<64>::B_r;
+    const int B_c = a.head_dim() <= 64 ? RegisterTiles<64>::B_c : RegisterTiles<128>::B_c;
     const std::uint64_t heads = a.batch() * a.query_heads(), row = a.head_dim() * sizeof(float);
     return {.read = heads * row * (a.query_length() + 2 * visited_keys(a, B_r, B_c)),
             .written = heads * a.query_length() * (row + sizeof(float))};
@@ -194,8 +191,8 @@ GlobalBytes causal_tiled_bytes(const AttentionArguments& a) {
 
 /// Launches the kernel compiled for the problem's head dimension; its tensors are float32, with D <= 128.
 void launch_causal_tiled(const AttentionArguments& a) {
-    with_wide_head_dim(a.head_dim(), [&]<int D>(std::integral_constant<int, D>) {
-        using Tiles = WideTiles<D>;
+    with_tiled_head_dim(a.head_dim(), [&]<int D>(std::integral_constant<int, D>) {
+        using Tiles = RegisterTiles<D>;
         cudaLaunchConfig_t config{};
         config.gridDim = dim3(ceil_div(a.query_length(), Tiles::B_r), a.query_heads(), a.batch());
         config.blockDim = dim3(Tiles::threads);

@@ -17,7 +17,7 @@ using KernelElements = CompiledElements<float, simt::f16, simt::bf16>;
 /// Head dimensions, from the smallest on.
 using KernelHeadDims = std::integer_sequence<int, 32, 64, 128, 256>;
 
-/// Those of kernels of wide tiles (wide_tile.cuh): with more, O_i would not fit the registers.
-using WideKernelHeadDims = std::integer_sequence<int, 32, 64, 128>;
+/// Those of kernels of register tiles (register_tile.cuh): with more, O_i would not fit the registers.
+using TiledKernelHeadDims = std::integer_sequence<int, 32, 64, 128>;
 
 }  // namespace ladder::SIMT_MACHINE

@@ -57,10 +57,10 @@ void with_head_dim(std::int64_t head_dim, Use&& use) {
     with_first_that_holds(KernelHeadDims(), head_dim, use);
 }
 
-/// The same for kernels of wide tiles (wide_tile.cuh).
+/// The same for kernels of register tiles (register_tile.cuh).
 template <class Use>
-void with_wide_head_dim(std::int64_t head_dim, Use&& use) {
-    with_first_that_holds(WideKernelHeadDims(), head_dim, use);
+void with_tiled_head_dim(std::int64_t head_dim, Use&& use) {
+    with_first_that_holds(TiledKernelHeadDims(), head_dim, use);
 }
 
 /// How many pieces of b make up a: the quotient, rounded up. a >= 0, b > 0.

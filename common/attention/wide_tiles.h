@@ -6,7 +6,7 @@
 
 namespace ladder {
 
-/// What the kernels of wide tiles (wide_tile.cuh) can take.
+/// What the kernels of register tiles (register_tile.cuh) can take.
 inline constexpr int64_t kWidestWideHeadDim = 128;
 
 /// Whether a kernel of wide tiles can run this problem, and has blocks enough for every multiprocessor: with fewer,

@@ -2,7 +2,7 @@
 
 #include "common/attention/dispatch.cuh"
 #include "common/attention/machine.h"
-#include "common/attention/wide_tile.cuh"
+#include "common/attention/register_tile.cuh"
 #include "common/attention/wide_tiles.h"
 #include "common/reference/test_device.h"
 #include "common/simt/device.h"
@@ -15,8 +15,9 @@ std::vector<AttentionCase> wide_cases(const std::vector<AttentionCase>& cases) {
     for (AttentionCase problem : cases) {
         if (problem.head_dim > kWidestWideHeadDim) continue;
         std::size_t bytes = 0;
-        cpu::with_wide_head_dim(
-            problem.head_dim, [&]<int D>(std::integral_constant<int, D>) { bytes = cpu::WideTiles<D>::shared_bytes; });
+        cpu::with_tiled_head_dim(problem.head_dim, [&]<int D>(std::integral_constant<int, D>) {
+            bytes = cpu::RegisterTiles<D>::shared_bytes;
+        });
         if (bytes > std::size_t(device.shared_bytes_per_block_optin)) continue;
         if (problem.dtype != torch::kFloat32) {
             problem.dtype = torch::kFloat32;

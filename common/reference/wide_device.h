@@ -5,7 +5,7 @@
 
 namespace ladder::reference {
 
-/// What the CPU machine imitates for kernels of wide tiles (common/attention/wide_tile.cuh): an H100, which has the
+/// What the CPU machine imitates for kernels of register tiles (common/attention/register_tile.cuh): an H100, which has the
 /// shared memory that they need.
 simt::Device wide_device();
 

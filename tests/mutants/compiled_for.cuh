@@ -1,7 +1,7 @@
 #pragma once
 
 // In the place of common/attention/compiled_for.cuh: a mutant is compiled for one element type, CompiledElement, and one
-// head dimension (for wide tiles, kCompiledWideHeadDim); generate.py writes both above it. So thirty of them do not cost
+// head dimension (for register tiles, kCompiledTiledHeadDim); generate.py writes both above it. So thirty of them do not cost
 // thirty times what a phase costs.
 
 #include <utility>
@@ -14,6 +14,6 @@ template <class... T>
 struct CompiledElements {};
 using KernelElements = CompiledElements<CompiledElement>;
 using KernelHeadDims = std::integer_sequence<int, 32>;
-using WideKernelHeadDims = std::integer_sequence<int, kCompiledWideHeadDim>;
+using TiledKernelHeadDims = std::integer_sequence<int, kCompiledTiledHeadDim>;
 
 }  // namespace ladder::SIMT_MACHINE

@@ -13,6 +13,6 @@ template <class... T>
 struct CompiledElements {};
 using KernelElements = CompiledElements<float, simt::f16>;
 using KernelHeadDims = std::integer_sequence<int, 32, 64>;
-using WideKernelHeadDims = std::integer_sequence<int, 32, 64>;
+using TiledKernelHeadDims = std::integer_sequence<int, 32, 64>;
 
 }  // namespace ladder::SIMT_MACHINE

@@ -16,7 +16,7 @@ namespace ladder::SIMT_MACHINE {
 /// For D > 64 the 64 floats of O_i a thread take twice the threads, and 64 scores a thread twice the keys. All of P_ij
 /// would then find no room in shared memory; it goes there in parts of 32 keys.
 template <int D>
-struct WideTiles {
+struct RegisterTiles {
     static constexpr bool narrow = D <= 64;                ///< which of the two shapes it is
     static constexpr int B_r = 128;                        ///< queries
     static constexpr int B_c = narrow ? 64 : 128;          ///< keys
@@ -91,110 +91,6 @@ struct PairedRowOwner {
         return x + __shfl_xor_sync(0xffffffffu, x, 16);
     }
 };
-
-/// How far a row's maximum may be from what its sums were shifted for, before they are computed again: as an exponent
-/// of 2, like m_i.
-inline constexpr float kNearEnough = 8.0f;
-
-/// From here on neighbouring floats are 128 and more apart. As exponents of 2: whatever is not a row's maximum weighs
-/// nothing beside it.
-inline constexpr float kWinnerTakesAll = 0x1p30f;
-
-/// The most that rounding an exponent below kWinnerTakesAll may have to be made good for.
-inline constexpr float kMostMadeGood = 32.0f;
-
-/// Half of a row's maximum m, as a score: m is an exponent of 2, `scale_log2` times that. 0 where that is near enough,
-/// and from kWinnerTakesAll on.
-__device__ __forceinline__ float shift_for(float m, float scale_log2) {
-    return fabsf(m) > kNearEnough && fabsf(m) < kWinnerTakesAll ? 0.5f * m / scale_log2 : 0.0f;
-}
-
-/// What to subtract from the exponents of a row whose maximum is m: 0 where m is infinite, as in safe_maximum, and
-/// where keep_winners has subtracted it.
-__device__ __forceinline__ float base_of(float m) { return fabsf(m) < kWinnerTakesAll ? m : 0.0f; }
-
-/// A row's maximum, an exponent of 2, when `by` is added to its scores.
-__device__ __forceinline__ float shifted(float m, float by, float scale_log2) { return fmaf(scale_log2, by, m); }
-
-/// Whether a row's maximum, from which the shift is taken off already, is elsewhere than the shift was for. One beyond
-/// kWinnerTakesAll, whose shift is 0, always is.
-__device__ __forceinline__ bool is_far(float m, float shift, float scale_log2) {
-    return fabsf(shifted(m, -shift, scale_log2)) > kNearEnough;
-}
-
-/// In rows whose maximum m is finite and beyond kWinnerTakesAll: 0 for the scores that are the maximum, -inf for all
-/// others. NaN stays NaN. (A trace shows that, and not the scores.)
-template <int Rows, int Columns>
-__device__ __forceinline__ void keep_winners(float (&S)[Rows][Columns], const float (&m)[Rows], float scale_log2) {
-#pragma unroll
-    for (int i = 0; i < Rows; ++i)
-        if (fabsf(m[i]) >= kWinnerTakesAll && fabsf(m[i]) < INFINITY)
-#pragma unroll
-            for (int j = 0; j < Columns; ++j) S[i][j] = S[i][j] * scale_log2 < m[i] ? -INFINITY : 0.0f * S[i][j];
-}
-
-/// A thread's part of S_ij = Q_i K_j^T - shift, and m_new, the maximum of m_i and of scale_log2 S_ij: for all 32 lanes
-/// of a warp together. All maxima here are those of the shifted scores. `hide(S)` makes -inf of the scores that do not
-/// count.
-///
-/// Whoever adds a product to a sum rounds to a digit of that sum: the larger it has grown, the more is lost. Two sums
-/// of half the columns each would lose less than one, but with 64 scores a thread there are no registers for both.
-/// Softmax counts on the largest scores, those near the row's maximum. So a sum begins at minus half of the maximum and
-/// ends near plus half of it, which takes no more instructions than to begin at 0. Where the maximum turns out to be
-/// elsewhere, as it may in a row's first tile, the row's shift moves, m_i with it, and the warp computes the tile
-/// again; rows whose shift stays get the same sums as before. (What else was tried: README.md of phase 3.)
-///
-/// m_i is rounded where it moves, and what has been summed up under the old one is then worth `factor`: a little more
-/// or less than 1, unless maxima are in the millions. `moved(i, factor)` multiplies row i's sums by it. (Where m_i is
-/// infinite, m_old - m_i is NaN, and fminf takes the other number. The sums are 0 then, or infinite.)
-///
-/// A product that is rounded, as in m_new, and the same product in a fused multiply-add, which is not, differ by up to
-/// half a digit: of exponents beyond 2^30 by 64 and more, and then by more than any float can be raised to. So of rows
-/// with so large a maximum only the winners are kept, from tiles that are computed twice. Scores whose products round
-/// to the same float all win, and where a product is beyond the largest float the row becomes NaN.
-template <class Owner, int B_r, int B_c, int D, int Pitch, class Hide, class Moved>
-__device__ __forceinline__ void multiply_shifted(float (&S)[Owner::rows][B_c / Owner::lanes_per_row],
-                                                 float (&m_new)[Owner::rows], float (&m_i)[Owner::rows],
-                                                 float (&shift)[Owner::rows], const Owner& owner,
-                                                 const simt::SharedTile<float, B_r, D, Pitch>& Q,
-                                                 const simt::SharedTile<float, B_c, D, Pitch>& K, float scale_log2,
-                                                 const Hide& hide, const Moved& moved) {
-    constexpr int columns = B_c / Owner::lanes_per_row;
-#pragma unroll 1
-    for (bool again = false;;) {
-#pragma unroll
-        for (int i = 0; i < Owner::rows; ++i)
-#pragma unroll
-            for (int j = 0; j < columns; ++j) S[i][j] = -shift[i];
-        add_products<D, 1>(S, owner, Q, K, 0);
-        hide(S);
-
-        bool far = false;
-#pragma unroll
-        for (int i = 0; i < Owner::rows; ++i) {
-            float m_tile = -INFINITY;
-#pragma unroll
-            for (int j = 0; j < columns; ++j) m_tile = fmaxf(m_tile, S[i][j]);
-            m_new[i] = fmaxf(m_i[i], Owner::row_max(m_tile) * scale_log2);
-            far = far || is_far(m_new[i], shift[i], scale_log2);
-        }
-        if (again) {
-            keep_winners(S, m_new, scale_log2);
-            break;
-        }
-        again = __any_sync(0xffffffffu, far);
-        if (!again) break;
-#pragma unroll
-        for (int i = 0; i < Owner::rows; ++i) {
-            const float m_old = m_i[i], old_shift = shift[i];
-            if (is_far(m_new[i], old_shift, scale_log2))
-                shift[i] = shift_for(shifted(m_new[i], old_shift, scale_log2), scale_log2);
-            const float by = old_shift - shift[i];  // 0 in a row whose shift stays
-            m_i[i] = shifted(m_old, by, scale_log2);
-            moved(i, simt::fast_exp2(fminf(shifted(m_old - m_i[i], by, scale_log2), kMostMadeGood)));
-        }
-    }
-}
 
 /// P(row i, :) = part `part` of the tile's probabilities, of which this thread holds P_of_thread.
 template <class Owner, int Columns, int B_r, int Part, int Pitch>
