@@ -12,8 +12,8 @@
 #include "common/reference/test_device.h"
 #include "common/reference/wide_cases.h"
 #include "common/reference/wide_checks.h"
-#include "common/simt/device.h"
-#include "common/simt/launch_log.h"
+#include "common/simt/device/device.h"
+#include "common/simt/report/launch_log.h"
 #include "phase4_causal/key_tiles.cuh"
 
 namespace ladder {

@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(32 * W) decode_pipelined_kernel(DecodeTensors<
     __syncthreads();  // Q_i is complete before anyone reads what others have fetched
 
     // What a lane holds of S_ij, O_i, m_i and l_i: rows lane / 4 and lane / 4 + 8, h = 0 and 1, and of each eight
-    // columns two from `pair` on (common/simt/fragments.h).
+    // columns two from `pair` on (common/simt/matrix/fragments.h).
     const int row_of_lane = lane / 4, pair = lane % 4 * 2;
     float m_i[2] = {-INFINITY, -INFINITY}, l_i[2] = {0.0f, 0.0f};  // l_i: of this lane's keys
     simt::FragmentC O_i[D / 8] = {};

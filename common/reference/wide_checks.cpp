@@ -8,7 +8,7 @@
 
 #include "common/reference/comparison.h"
 #include "common/reference/oracle.h"
-#include "common/simt/launch_log.h"
+#include "common/simt/report/launch_log.h"
 
 namespace ladder::reference {
 namespace {

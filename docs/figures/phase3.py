@@ -92,7 +92,7 @@ def rows_over_warps():
 def padding():
     head_dim, element = 64, 4
     pitch = FA2.number("pitch", D=head_dim, element_bytes=element)
-    words = Source("common/simt/cpu/request_cost.cpp").number("kWidestAccess") // BANK_BYTES
+    words = Source("common/simt/counters/request_cost.cpp").number("kWidestAccess") // BANK_BYTES
     figure = Figure(
         "Why rows of K_j are padded by 16 bytes",
         f"{LANES_PER_ROW} lanes read 16 bytes each, from {LANES_PER_ROW} rows of K_j. With rows {head_dim} floats "
