@@ -7,7 +7,7 @@
 #include "common/attention/allocate.h"
 #include "common/reference/entry_checks.h"
 #include "common/reference/test_device.h"
-#include "common/simt/launch_log.h"
+#include "common/simt/report/launch_log.h"
 
 namespace ladder {
 namespace {

@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "common/simt/device.h"
-#include "common/simt/shared_layout.h"
-#include "common/simt/tensor_argument.h"
+#include "common/simt/device/device.h"
+#include "common/simt/views/shared_layout.h"
+#include "common/simt/views/tensor_argument.h"
 
 namespace ladder {
 

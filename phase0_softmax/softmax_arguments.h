@@ -1,6 +1,6 @@
 #pragma once
 
-#include "common/simt/tensor_argument.h"
+#include "common/simt/views/tensor_argument.h"
 #include "phase0_softmax/resident_row.h"
 
 namespace ladder {

@@ -14,9 +14,9 @@
 #include "common/reference/low_precision.h"
 #include "common/reference/oracle.h"
 #include "common/reference/test_device.h"
-#include "common/simt/device.h"
-#include "common/simt/device_profile.h"
-#include "common/simt/launch_log.h"
+#include "common/simt/device/device.h"
+#include "common/simt/device/device_profile.h"
+#include "common/simt/report/launch_log.h"
 #include "phase0_softmax/resident_row.h"
 
 namespace ladder {

@@ -10,8 +10,8 @@
 #include "common/attention/machine.h"
 #include "common/reference/entry_checks.h"
 #include "common/reference/test_device.h"
-#include "common/simt/launch_log.h"
-#include "common/simt/machine_error.h"
+#include "common/simt/report/launch_log.h"
+#include "common/simt/report/machine_error.h"
 
 namespace ladder {
 namespace {

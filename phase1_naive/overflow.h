@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "common/attention/options.h"
-#include "common/simt/device.h"
-#include "common/simt/machine_error.h"
+#include "common/simt/device/device.h"
+#include "common/simt/report/machine_error.h"
 #include "phase1_naive/shared_need.h"
 
 namespace ladder {

@@ -8,7 +8,7 @@
 #include "common/attention/machine.h"
 #include "common/reference/checks.h"
 #include "common/reference/test_device.h"
-#include "common/simt/launch_log.h"
+#include "common/simt/report/launch_log.h"
 #include "common/simt/simt.h"
 #include "phase1_naive/naive.h"
 

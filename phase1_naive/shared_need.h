@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "common/simt/shared_layout.h"
-#include "common/simt/tensor_argument.h"
+#include "common/simt/views/shared_layout.h"
+#include "common/simt/views/tensor_argument.h"
 
 namespace ladder {
 

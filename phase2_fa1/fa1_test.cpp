@@ -16,8 +16,8 @@
 #include "common/reference/test_device.h"
 #include "common/reference/wide_cases.h"
 #include "common/reference/wide_checks.h"
-#include "common/simt/device_profile.h"
-#include "common/simt/launch_log.h"
+#include "common/simt/device/device_profile.h"
+#include "common/simt/report/launch_log.h"
 
 namespace ladder {
 namespace {

@@ -134,7 +134,7 @@ __device__ __forceinline__ void clear_surplus(const simt::SharedTile<T, Rows, D>
 }
 
 // What a lane holds of S_ij, O_i, m_i and l_i: rows row_of_lane() and row_of_lane() + 8, h = 0 and 1, and of each eight
-// columns two from pair_of_lane() on (common/simt/fragments.h).
+// columns two from pair_of_lane() on (common/simt/matrix/fragments.h).
 __device__ __forceinline__ int row_of_lane() { return int(threadIdx.x % 32 / 4); }
 __device__ __forceinline__ int pair_of_lane() { return int(threadIdx.x % 4 * 2); }
 

@@ -8,8 +8,8 @@
 #include "common/attention/machine.h"
 #include "common/reference/checks.h"
 #include "common/reference/test_device.h"
-#include "common/simt/device.h"
-#include "common/simt/launch_log.h"
+#include "common/simt/device/device.h"
+#include "common/simt/report/launch_log.h"
 #include "phase5_decoding/decode_test_cases.h"
 
 namespace ladder {

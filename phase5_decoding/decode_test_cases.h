@@ -9,7 +9,7 @@
 
 #include "common/reference/checks.h"
 #include "common/reference/test_device.h"
-#include "common/simt/launch_log.h"
+#include "common/simt/report/launch_log.h"
 #include "phase5_decoding/split_plan.h"
 
 // What the tests of both decoding kernels have in common.

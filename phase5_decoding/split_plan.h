@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "common/simt/device.h"
+#include "common/simt/device/device.h"
 
 namespace ladder {
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "common/simt/device.h"
+#include "common/simt/device/device.h"
 
 namespace ladder {
 namespace {

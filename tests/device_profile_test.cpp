@@ -1,4 +1,4 @@
-#include "common/simt/device_profile.h"
+#include "common/simt/device/device_profile.h"
 
 #include <gtest/gtest.h>
 

@@ -16,7 +16,7 @@
 #include "common/attention/check.h"
 #include "common/reference/per_head.h"
 #include "common/reference/test_device.h"
-#include "common/simt/launch_log.h"
+#include "common/simt/report/launch_log.h"
 
 namespace ladder::reference {
 namespace {

@@ -9,8 +9,8 @@
 #include "common/attention/allocate.h"
 #include "common/attention/check_written.h"
 #include "common/attention/machine.h"
-#include "common/simt/device.h"
-#include "tests/simt_testing.h"
+#include "common/simt/device/device.h"
+#include "tests/simt/testing.h"
 
 namespace ladder {
 namespace {

@@ -7,8 +7,8 @@
 #include "common/attention/allocate.h"
 #include "common/attention/check_written.h"
 #include "common/attention/machine.h"
-#include "common/simt/cpu/leniency.h"
-#include "tests/simt_testing.h"
+#include "common/simt/report/leniency.h"
+#include "tests/simt/testing.h"
 
 namespace ladder {
 namespace {

@@ -3,9 +3,9 @@
 #include <atomic>
 #include <limits>
 
-#include "common/simt/cpu/global_memory.h"
-#include "common/simt/cpu/leniency.h"
-#include "common/simt/device.h"
+#include "common/simt/device/device.h"
+#include "common/simt/memory/global_memory.h"
+#include "common/simt/report/leniency.h"
 
 namespace ladder {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "common/attention/mask.h"
-#include "common/simt/tensor_argument.h"
+#include "common/simt/views/tensor_argument.h"
 
 namespace ladder {
 

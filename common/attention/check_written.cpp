@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "common/simt/cpu/global_memory.h"
-#include "common/simt/cpu/leniency.h"
-#include "common/simt/machine_error.h"
+#include "common/simt/memory/global_memory.h"
+#include "common/simt/report/leniency.h"
+#include "common/simt/report/machine_error.h"
 
 namespace ladder {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "common/attention/arguments.h"
 #include "common/attention/options.h"
-#include "common/simt/device.h"
+#include "common/simt/device/device.h"
 
 namespace ladder {
 

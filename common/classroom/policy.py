@@ -65,14 +65,12 @@ def complaints_about_text(text, starting_point):
     original = without_comments_and_strings(starting_point)
     for number, line in enumerate(plain.splitlines(), 1):
         included = re.match(r'\s*#\s*include\s+["<]([^">]+)[">]', line)
-        if included and included[1] not in allowed and not re.fullmatch(r"common/(attention|simt)/[\w/]+\.(cuh|h)", included[1]):
-            complaints.append(f"line {number}: the header {included[1]}: a kernel has common/attention, common/simt and "
+        if included and included[1] not in allowed and not re.fullmatch(r"common/(attention/[\w/]+|simt/simt)\.(cuh|h)", included[1]):
+            complaints.append(f"line {number}: the header {included[1]}: a kernel has common/attention, common/simt/simt.h and "
                               f"{', '.join(sorted(STANDARD_HEADERS))}")
         for word, what in FORBIDDEN_WORDS.items():
             if (found := re.search(word, line)) and line.strip() not in original:
                 complaints.append(f"line {number}: {found[0].strip()}: {what} is not for a kernel")
-    if re.search(r"common/simt/cpu/", plain):
-        complaints.append("the CPU machine's own headers (common/simt/cpu) are not for a kernel")
     return complaints
 
 

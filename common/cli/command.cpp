@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "common/cli/rungs.h"
-#include "common/simt/device.h"
+#include "common/simt/device/device.h"
 
 namespace ladder::cli {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "common/simt/launch_log.h"
+#include "common/simt/report/launch_log.h"
 
 namespace ladder::cli {
 

@@ -17,7 +17,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 OUTPUT = ROOT / "common/cli/kernel_registers.json"
-# Of the devices in common/simt/device_profile.cpp.
+# Of the devices in common/simt/device/device_profile.cpp.
 CAPABILITIES = ["61", "70", "75", "80", "86", "89", "90", "100", "120"]
 
 

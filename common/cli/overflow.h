@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "common/simt/tensor_argument.h"
+#include "common/simt/views/tensor_argument.h"
 
 namespace ladder::cli {
 

@@ -10,8 +10,8 @@
 
 #include "common/attention/global_bytes.h"
 #include "common/cli/rungs.h"
-#include "common/simt/launch_log.h"
-#include "common/simt/occupancy.h"
+#include "common/simt/device/occupancy.h"
+#include "common/simt/report/launch_log.h"
 
 namespace ladder::cli {
 

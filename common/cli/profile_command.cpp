@@ -8,7 +8,7 @@
 #include "common/cli/profile_plot.h"
 #include "common/cli/profile_report.h"
 #include "common/cli/terminal.h"
-#include "common/simt/device.h"
+#include "common/simt/device/device.h"
 
 namespace ladder::cli {
 namespace {

@@ -12,7 +12,7 @@
 #include "common/cli/quiz/session.h"
 #include "common/cli/rungs.h"
 #include "common/cli/terminal.h"
-#include "common/simt/device.h"
+#include "common/simt/device/device.h"
 
 namespace ladder::cli {
 namespace {

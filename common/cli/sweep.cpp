@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "common/cli/terminal.h"
-#include "common/simt/device.h"
+#include "common/simt/device/device.h"
 
 namespace ladder::cli {
 namespace {

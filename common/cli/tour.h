@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/simt/launch_log.h"
+#include "common/simt/report/launch_log.h"
 
 namespace ladder::cli {
 

@@ -12,7 +12,7 @@
 #include "common/cli/trace/json.h"
 #include "common/cli/trace/page.h"
 #include "common/cli/trace/run.h"
-#include "common/simt/device.h"
+#include "common/simt/device/device.h"
 
 namespace ladder::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include "common/attention/wide_tiles.h"
 #include "common/fuzz/bad_calls.h"
 #include "common/fuzz/random.h"
-#include "common/simt/device_profile.h"
+#include "common/simt/device/device_profile.h"
 
 namespace ladder::fuzz {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/reference/inputs.h"
-#include "common/simt/device.h"
+#include "common/simt/device/device.h"
 
 namespace ladder::fuzz {
 

@@ -87,7 +87,7 @@ class Writer {
 
 void write_machine(Writer& writer, const Problem& p) {
     if (p.profile == simt::kDefaultProfile && p.workers == 1 && p.property != Property::repeats_bitwise) return;
-    writer.include("common/simt/device.h");
+    writer.include("common/simt/device/device.h");
     if (p.profile != simt::kDefaultProfile)
         writer.line("const simt::ScopedCpuDevice device(simt::device_from(simt::device_profile(\"{}\")));", p.profile);
     if (p.workers != 1) writer.line("const simt::ScopedCpuWorkers workers({});", p.workers);

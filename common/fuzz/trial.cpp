@@ -14,9 +14,9 @@
 #include "common/reference/comparison.h"
 #include "common/reference/low_precision.h"
 #include "common/reference/oracle.h"
-#include "common/simt/device_profile.h"
-#include "common/simt/launch_log.h"
-#include "common/simt/machine_error.h"
+#include "common/simt/device/device_profile.h"
+#include "common/simt/report/launch_log.h"
+#include "common/simt/report/machine_error.h"
 
 namespace ladder::fuzz {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "common/reference/test_device.h"
-#include "common/simt/device.h"
+#include "common/simt/device/device.h"
 
 namespace ladder::reference {
 namespace {

@@ -5,7 +5,7 @@
 #include "common/attention/register_tile.cuh"
 #include "common/attention/wide_tiles.h"
 #include "common/reference/test_device.h"
-#include "common/simt/device.h"
+#include "common/simt/device/device.h"
 
 namespace ladder::reference {
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "common/simt/device_profile.h"
+#include "common/simt/device/device_profile.h"
 
 namespace ladder::reference {
 

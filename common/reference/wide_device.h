@@ -1,7 +1,7 @@
 #pragma once
 
 #include "common/reference/checks.h"
-#include "common/simt/device.h"
+#include "common/simt/device/device.h"
 
 namespace ladder::reference {
 

@@ -10,28 +10,28 @@
 #if defined(__CUDACC__)
 #define SIMT_MACHINE cuda
 #define SIMT_NAMESPACE cuda
-#include "common/simt/cuda/fast_exp2.h"
-#include "common/simt/cuda/machine.h"
+#include "common/simt/language/fast_exp2_cuda.h"
+#include "common/simt/machine_cuda.h"
 #elif defined(SIMT_UNCHECKED)
 #ifndef SIMT_MACHINE
 #define SIMT_MACHINE cpu
 #endif
 #define SIMT_NAMESPACE unchecked
-#include "common/simt/cpu/fast_exp2.h"
-#include "common/simt/cpu/fmaxf.h"
-#include "common/simt/cpu/unchecked/machine.h"
+#include "common/simt/language/fast_exp2_cpu.h"
+#include "common/simt/language/fmaxf.h"
+#include "common/simt/machine_unchecked.h"
 #else
 #define SIMT_MACHINE cpu
 #define SIMT_NAMESPACE cpu
-#include "common/simt/cpu/fast_exp2.h"
-#include "common/simt/cpu/fmaxf.h"
-#include "common/simt/cpu/machine.h"
+#include "common/simt/language/fast_exp2_cpu.h"
+#include "common/simt/language/fmaxf.h"
+#include "common/simt/machine_cpu.h"
 #endif
 
-#include "common/simt/fragment_conversion.h"
-#include "common/simt/launch.h"
-#include "common/simt/tensor_argument.h"
-#include "common/simt/vector.h"
+#include "common/simt/language/vector.h"
+#include "common/simt/launch/launch.h"
+#include "common/simt/matrix/fragment_conversion.h"
+#include "common/simt/views/tensor_argument.h"
 
 #if !defined(__CUDACC__)
 namespace ladder::SIMT_MACHINE {

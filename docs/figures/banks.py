@@ -9,7 +9,7 @@ AXIS = (0, 8, 16, 24, BANKS - 1)
 
 def passes(first_words, words_per_lane):
     """Passes that lanes served together take: the most different words that they want of one bank (wavefronts_of() in
-    common/simt/cpu/request_cost.cpp)."""
+    common/simt/counters/request_cost.cpp)."""
     words = {first + w for first in first_words for w in range(words_per_lane)}
     return max(Counter(word % BANKS for word in words).values())
 

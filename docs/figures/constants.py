@@ -88,7 +88,7 @@ class Source:
             if name in known:
                 return known[name]
             if name == "kVectorWidth":
-                return Source("common/simt/vector.h").number("kVectorWidth", **known)
+                return Source("common/simt/language/vector.h").number("kVectorWidth", **known)
             return self.number(name, **known)
 
         try:
@@ -99,7 +99,7 @@ class Source:
 
 @dataclasses.dataclass(frozen=True)
 class Device:
-    """Some of a device profile, common/simt/device_profile.h."""
+    """Some of a device profile, common/simt/device/device_profile.h."""
     product: str
     multiprocessors: int
     block_bytes: int           # shared memory of a block that does not ask for more
@@ -111,7 +111,7 @@ class Device:
 
 @functools.cache
 def device(name):
-    profiles = Source("common/simt/device_profile.cpp")
+    profiles = Source("common/simt/device/device_profile.cpp")
     entry = re.search(rf'profile\((kCc\d+), {{\.name = "{name}",(.*?)}}\)', profiles.text, re.DOTALL)
     if not entry:
         raise Missing(f"{profiles.path} has no profile {name}")
@@ -140,15 +140,15 @@ def device(name):
 
 def default_device():
     """The device that the CPU machine imitates when nobody says otherwise."""
-    name = re.search(r'kDefaultProfile = "(\w+)"', Source("common/simt/device.h").text)
+    name = re.search(r'kDefaultProfile = "(\w+)"', Source("common/simt/device/device.h").text)
     if not name:
-        raise Missing("common/simt/device.h has no kDefaultProfile")
+        raise Missing("common/simt/device/device.h has no kDefaultProfile")
     return device(name.group(1))
 
 
-WARP = Source("common/simt/device_profile.h").number("warp_size")
+WARP = Source("common/simt/device/device_profile.h").number("warp_size")
 
-_request = Source("common/simt/cpu/request_cost.cpp")
+_request = Source("common/simt/counters/request_cost.cpp")
 BANKS, BANK_BYTES, SECTOR_BYTES = (_request.number(name) for name in ("kBanks", "kBankBytes", "kSectorBytes"))
 
 LANES_PER_ROW = Source("common/attention/row_tile.cuh").number("lanes_per_row")

@@ -2,7 +2,7 @@
 
 #include "common/reference/low_precision.h"
 #include "common/reference/oracle.h"
-#include "common/simt/device.h"
+#include "common/simt/device/device.h"
 #include "phase0_softmax/online_attention.h"
 #include "phase0_softmax/softmax.h"
 #include "tests/mutants/trials.h"

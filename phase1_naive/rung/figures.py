@@ -68,7 +68,7 @@ def standard_traffic():
 
 def shared_bytes(scheme, keys, head_dim, block_rows, element):
     """shared_need() of phase1_naive/shared_need.cpp, in total."""
-    Source("common/simt/shared_layout.h").expect("return (rows * pitch * sizeof(T) + 15) / 16 * 16;")
+    Source("common/simt/views/shared_layout.h").expect("return (rows * pitch * sizeof(T) + 15) / 16 * 16;")
     Source("phase1_naive/shared_need.cpp").expect(
         "value_rows = shape.scheme == Scheme::q_blocked ? key_length : kValueTileRows;",
         ".q = matrix_bytes(shape.type, shape.block_rows, shape.head_dim)",

@@ -1,7 +1,7 @@
 #include <utility>
 
 #include "common/reference/wide_device.h"
-#include "common/simt/device.h"
+#include "common/simt/device/device.h"
 #include "phase2_fa1/fa1.h"
 #include "phase2_fa1/fa1_tiles.h"
 #include "tests/mutants/trials.h"

@@ -105,7 +105,7 @@ def rows_over_warps():
 def padding():
     head_dim, element = 64, 4
     pitch = FA2.number("pitch", D=head_dim, element_bytes=element)
-    words = Source("common/simt/cpu/request_cost.cpp").number("kWidestAccess") // BANK_BYTES
+    words = Source("common/simt/counters/request_cost.cpp").number("kWidestAccess") // BANK_BYTES
     figure = Figure(
         "Why rows of K_j are padded by 16 bytes",
         f"{LANES_PER_ROW} lanes read 16 bytes each, from {LANES_PER_ROW} rows of K_j. With rows {head_dim} floats "
@@ -197,7 +197,7 @@ def machine():
     threads, D, key, column = FA2.number("kFa2Threads"), 32, 12, 24
     Source("common/attention/copy_tile.cuh").expect("r = i / per_row, c = i % per_row * simt::kVectorWidth<T>;")
     Source("common/attention/row_tile.cuh").expect("return (vector * Lanes + lane) * kRowVector<T, D, Lanes>;")
-    vector = Source("common/simt/vector.h").number("kVectorWidth", element_bytes=4)
+    vector = Source("common/simt/language/vector.h").number("kVectorWidth", element_bytes=4)
     writer = (key * D + column) // vector % threads       # copy_tile: neighbouring threads copy neighbouring vectors
     reader = writer + (column // vector - writer) % LANES_PER_ROW  # a thread that owns the column, output_column
     if reader == writer:

@@ -94,7 +94,7 @@ class Policy(unittest.TestCase):
 
     def test_what_a_kernel_has_no_use_for(self):
         for line in ('#include <fstream>', '#include <torch/types.h>', '#include "common/reference/oracle.h"',
-                     '#include "common/simt/cpu/global_memory.h"', 'asm("nop");', '__asm__("nop");', '#define A b', '%:define A b',
+                     '#include "common/simt/memory/global_memory.h"', 'asm("nop");', '__asm__("nop");', '#define A b', '%:define A b',
                      'extern "C" int system(const char*);', 'simt::note_host_write(p, 4);', 'simt::cpu::run_grid();',
                      'const simt::LaunchLog log;', 'namespace simt { }', 'ladder::classroom::Problem p;', 'note_host\\\n_write(p, 4);',
                      '#include HEADER', '#if 1', 'set_cpu_workers(9);', '__shared__ float row[64];'):

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "common/simt/device_profile.h"
+#include "common/simt/device/device_profile.h"
 #include "tests/fuzz/planted.h"
 
 namespace ladder::fuzz {

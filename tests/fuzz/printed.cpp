@@ -31,7 +31,7 @@ TEST(Fa2ForwardFuzz, F32Q1K65D1) {
 #include "common/attention/allocate.h"
 #include "common/reference/checks.h"
 #include "common/reference/test_device.h"
-#include "common/simt/device.h"
+#include "common/simt/device/device.h"
 #include "phase1_naive/naive.h"
 
 namespace ladder {
@@ -113,7 +113,7 @@ TEST(Fa2ForwardFuzz, F32B2Q1K65D1K10640MinusInfWithAndWithoutBatchNeighbours) {
 #include "common/reference/call_memory.h"
 #include "common/reference/checks.h"
 #include "common/reference/test_device.h"
-#include "common/simt/device.h"
+#include "common/simt/device/device.h"
 #include "phase3_fa2/fa2.h"
 
 namespace ladder {
@@ -314,7 +314,7 @@ TEST(SafeSoftmaxFuzz, F32Q3K33D16RisingScoresQ00232NaN) {
 #include "common/reference/low_precision.h"
 #include "common/reference/oracle.h"
 #include "common/reference/test_device.h"
-#include "common/simt/device.h"
+#include "common/simt/device/device.h"
 #include "phase0_softmax/softmax.h"
 
 namespace ladder {

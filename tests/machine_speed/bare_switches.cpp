@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "common/simt/cpu/block.h"
-#include "common/simt/cpu/switch_stack.h"
+#include "common/simt/machine/block.h"
+#include "common/simt/machine/switch_stack.h"
 
 namespace ladder {
 namespace {

@@ -31,9 +31,9 @@
 #include <vector>
 
 #include "common/records/compact.h"
-#include "common/simt/cpu/float16.h"
-#include "common/simt/device.h"
-#include "common/simt/launch_log.h"
+#include "common/simt/language/float16.h"
+#include "common/simt/device/device.h"
+#include "common/simt/report/launch_log.h"
 #include "phase5_decoding/decode_arguments.h"
 #include "tests/machine_speed/bare_switches.h"
 #include "tests/machine_speed/plain_loops.h"

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "common/simt/cpu/float16.h"
+#include "common/simt/language/float16.h"
 
 namespace ladder::plain {
 namespace {

@@ -78,7 +78,7 @@ class Phase:
 
 def faults(root=ROOT):
     """The enumerators of simt::Fault, in order."""
-    body = re.search(r"enum class Fault \{(.*?)\}", (root / "common/simt/machine_error.h").read_text(), re.DOTALL)
+    body = re.search(r"enum class Fault \{(.*?)\}", (root / "common/simt/report/machine_error.h").read_text(), re.DOTALL)
     return re.findall(r"^\s*(\w+),", body.group(1), re.MULTILINE)
 
 

@@ -57,7 +57,7 @@ class Toy:
         self.folder = tempfile.TemporaryDirectory()
         self.root = pathlib.Path(self.folder.name)
         for path, text in {"phase9_toy/toy.cuh": KERNEL, "common/attention/shared.cuh": SHARED,
-                           "common/simt/machine_error.h": FAULTS,
+                           "common/simt/report/machine_error.h": FAULTS,
                            "common/rung/phases.txt": "phase9_toy\n", "phase9_toy/rung/mutants.toml": toml([ENTRY])}.items():
             self.write(path, text)
         return self

@@ -90,7 +90,7 @@ class Source:
                              f"    return versions[mutants::active](a);\n}}\n}}\n")
         table = "".join(f'    {{"{name}", simt::ElementType::{element}}},\n' for name, element, _ in versions)
         names = ", ".join(f'"{fault}"' for fault in catalogue.faults(self.root))
-        self.read_from.add(self.root / "common/simt/machine_error.h")
+        self.read_from.add(self.root / "common/simt/report/machine_error.h")
         parts.append("namespace ladder::mutants {\nstd::size_t active = 0;\n"
                      f"constexpr Mutant kMutants[] = {{\n{table}}};\n"
                      f"constexpr const char* kFaults[] = {{{names}}};\n"

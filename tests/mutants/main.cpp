@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "common/attention/allocate.h"
-#include "common/simt/cpu/leniency.h"
-#include "common/simt/device.h"
+#include "common/simt/device/device.h"
+#include "common/simt/report/leniency.h"
 #include "tests/mutants/mutants.h"
 #include "tests/mutants/trials.h"
 

@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <span>
 
-#include "common/simt/machine_error.h"
-#include "common/simt/tensor_argument.h"
+#include "common/simt/report/machine_error.h"
+#include "common/simt/views/tensor_argument.h"
 
 namespace ladder::mutants {
 

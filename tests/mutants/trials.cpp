@@ -5,7 +5,7 @@
 
 #include "common/reference/wide_checks.h"
 #include "common/reference/wide_device.h"
-#include "common/simt/machine_error.h"
+#include "common/simt/report/machine_error.h"
 #include "tests/mutants/mutants.h"
 
 namespace ladder::mutants {

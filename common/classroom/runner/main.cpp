@@ -22,10 +22,10 @@
 
 #include "common/classroom/runner/problem.h"
 #include "common/classroom/wire.h"
-#include "common/simt/cpu/global_memory.h"
-#include "common/simt/device.h"
-#include "common/simt/launch_log.h"
-#include "common/simt/machine_error.h"
+#include "common/simt/device/device.h"
+#include "common/simt/memory/global_memory.h"
+#include "common/simt/report/launch_log.h"
+#include "common/simt/report/machine_error.h"
 
 extern "C" const char __executable_start;  // the linker's: where this program was loaded
 

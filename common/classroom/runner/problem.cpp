@@ -4,7 +4,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "common/simt/cpu/global_memory.h"
+#include "common/simt/memory/global_memory.h"
 
 namespace ladder::classroom {
 namespace {

@@ -19,7 +19,7 @@
 #include "common/cli/bench/device_state.h"
 #include "common/cli/bench/interleave.h"
 #include "common/cli/terminal.h"
-#include "common/simt/launch_log.h"
+#include "common/simt/report/launch_log.h"
 
 namespace ladder::cli::bench {
 namespace {

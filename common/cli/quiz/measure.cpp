@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "common/simt/trace.h"
+#include "common/simt/report/trace.h"
 
 namespace ladder::cli::quiz {
 namespace {

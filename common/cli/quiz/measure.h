@@ -12,7 +12,7 @@
 
 #include "common/attention/options.h"
 #include "common/cli/profile.h"
-#include "common/simt/device.h"
+#include "common/simt/device/device.h"
 
 namespace ladder::cli::quiz {
 

@@ -8,7 +8,7 @@
 #include <limits>
 #include <map>
 
-#include "common/simt/device.h"
+#include "common/simt/device/device.h"
 
 namespace ladder::cli {
 namespace {

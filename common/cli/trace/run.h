@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "common/cli/rungs.h"
-#include "common/simt/machine_error.h"
-#include "common/simt/trace.h"
+#include "common/simt/report/machine_error.h"
+#include "common/simt/report/trace.h"
 
 namespace ladder::cli {
 

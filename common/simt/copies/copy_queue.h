@@ -1,0 +1,76 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "common/simt/report/source_site.h"
+
+namespace simt {
+inline namespace cpu {
+
+class Block;
+
+/// The asynchronous copies that the threads of a block have under way, in the groups that they committed.
+///
+/// Hardware may read the source and write the destination at any time between the issue of a copy and the wait for its
+/// group. The model does the latest that is allowed: it writes when the thread waits. Until then the destination is in
+/// flight, and whoever touches it is told so. The source is read at the issue and again at the wait; if it has changed
+/// in between, the hardware could have copied either, and that is a race.
+class CopyQueue {
+  public:
+    struct Copy {
+        std::size_t destination;  ///< offset in shared memory
+        const void* source;       ///< null for a copy of zeros
+        std::size_t bytes;        ///< 4, 8 or 16
+        std::size_t element_bytes;
+        int tensor;  ///< of the source
+        SourceSite site;
+    };
+
+    void start_block(int threads);
+
+    /// Issues a copy of the running thread.
+    void issue(Block& block, const Copy& copy);
+
+    /// Closes the running thread's group: all copies that it issued since the last one.
+    void commit(Block& block);
+
+    /// Lands all groups of the running thread but the `allowed` newest. Copies in no group yet are not waited for.
+    void wait(Block& block, int allowed, SourceSite site);
+
+    /// Diagnoses a running thread that returns with copies under way.
+    void thread_returns(Block& block) {
+        if (under_way_ > 0) [[unlikely]]
+            check_returning_thread(block);
+    }
+
+    /// Diagnoses a thread that touched a shared element on which a copy has yet to land.
+    ///
+    /// @param does  "reads" or "writes"
+    [[noreturn, gnu::cold, gnu::noinline]] void report_touch(Block& block, const char* does, std::size_t offset,
+                                                             int thread, SourceSite site) const;
+
+  private:
+    struct Issued {
+        Copy copy;
+        int group;
+        std::array<std::byte, 16> value;
+    };
+    struct Thread {
+        std::vector<Issued> under_way;  ///< oldest first
+        int groups = 0;                 ///< committed so far; copies of the open group carry this number
+        int last_allowed = -1;          ///< of the last wait; -1 before the first
+        SourceSite last_wait;
+    };
+
+    void check_returning_thread(Block& block) const;
+    static void land(Block& block, const Issued& issued, SourceSite wait_site);
+
+    std::vector<Thread> threads_;
+    std::size_t under_way_ = 0;
+};
+
+}  // namespace cpu
+}  // namespace simt

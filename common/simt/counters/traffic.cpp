@@ -1,0 +1,124 @@
+#include "common/simt/counters/traffic.h"
+
+#include <algorithm>
+#include <functional>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "common/simt/counters/request_cost.h"
+
+namespace simt {
+inline namespace cpu {
+namespace {
+
+std::mutex names_mutex;
+std::vector<const char*> names;
+
+}  // namespace
+
+int tensor_id(const char* name) {
+    const std::scoped_lock lock(names_mutex);
+    const auto known =
+        std::ranges::find(names, std::string_view(name), [](const char* n) { return std::string_view(n); });
+    if (known != names.end()) return int(known - names.begin());
+    if (names.size() == kMaxTensorNames)
+        throw std::length_error("more than " + std::to_string(kMaxTensorNames) +
+                                " tensor names in one program; give tensors of one role one name, such as \"K\"");
+    names.push_back(name);
+    return int(names.size()) - 1;
+}
+
+const char* tensor_name(int id) {
+    const std::scoped_lock lock(names_mutex);
+    return names.at(id);
+}
+
+std::size_t Traffic::InstructionHash::operator()(const Instruction& i) const {
+    const std::size_t place = std::hash<std::uintptr_t>()(reinterpret_cast<std::uintptr_t>(i.site.file()));
+    return place ^ (std::size_t(i.site.line()) * 0x9e3779b97f4a7c15ull) ^ (std::size_t(i.kind) << 32) ^
+           (std::size_t(i.bytes) << 48);
+}
+
+void Traffic::start_block(std::optional<LaunchLog::Detail> count, int threads, BlockRecorder* recorder) {
+    counts_ = count.has_value();
+    recorder_ = recorder;
+    trace_ = count == LaunchLog::Detail::requests;
+    if (!trace_) return;
+    warps_.resize(std::max(warps_.size(), std::size_t(threads + 31) / 32));
+    for (LaneStreams& warp : warps_) warp.clear();
+}
+
+void Traffic::end_block() {
+    if (!trace_) return;
+    for (LaneStreams& warp : warps_) evaluate(warp);
+}
+
+void Traffic::count(bool write, std::size_t offset, std::size_t bytes, int thread, SourceSite site) {
+    (write ? sum_.shared_bytes_written : sum_.shared_bytes_read) += bytes;
+    if (trace_) record({site, write ? kSharedWrite : kSharedRead, int(bytes)}, offset, thread);
+    if (recorder_) recorder_->shared(write, offset, bytes, thread, site);
+}
+
+void Traffic::count(bool write, int tensor, const void* address, std::size_t bytes, int thread, SourceSite site) {
+    (write ? tensors_[tensor].bytes_written : tensors_[tensor].bytes_read) += bytes;
+    if (trace_)
+        record({site, kGlobal + 2 * tensor + write, int(bytes)}, reinterpret_cast<std::uintptr_t>(address), thread);
+    if (recorder_) recorder_->global(write, tensor, address, bytes, thread, site);
+}
+
+void Traffic::record(const Instruction& instruction, std::uint64_t address, int thread) {
+    const auto [known, is_new] = numbers_.try_emplace(instruction, std::uint32_t(instructions_.size()));
+    if (is_new) {
+        instructions_.push_back(instruction);
+        sites_.push_back(instruction.site);
+    }
+    warps_[thread / 32].record(thread % 32, known->second, address);
+}
+
+void Traffic::evaluate(LaneStreams& warp) {
+    warp.drain(sites_, [this](const LaneStreams::Request& request) {
+        const Instruction& instruction = instructions_[request.instruction];
+        if (instruction.kind >= kGlobal)
+            count_global(request, instruction);
+        else
+            count_shared(request, instruction);
+    });
+}
+
+void Traffic::count_global(const LaneStreams::Request& request, const Instruction& instruction) {
+    const RequestCost sectors = sectors_of(request, instruction.bytes);
+    TensorTraffic& tensor = tensors_[(instruction.kind - kGlobal) / 2];
+    const bool write = (instruction.kind - kGlobal) % 2;
+    ++(write ? tensor.requests_written : tensor.requests_read);
+    (write ? tensor.sectors_written : tensor.sectors_read) += std::uint64_t(sectors.taken);
+    (write ? tensor.sectors_written_ideal : tensor.sectors_read_ideal) += std::uint64_t(sectors.ideal);
+}
+
+void Traffic::count_shared(const LaneStreams::Request& request, const Instruction& instruction) {
+    const RequestCost wavefronts = wavefronts_of(request, instruction.bytes);
+    ++sum_.shared_requests;
+    sum_.shared_wavefronts += std::uint64_t(wavefronts.taken);
+    sum_.shared_wavefronts_ideal += std::uint64_t(wavefronts.ideal);
+    if (instruction.kind != kSharedRead) return;
+    ++sum_.shared_read_requests;
+    sum_.shared_read_wavefronts += std::uint64_t(wavefronts.taken);
+}
+
+Counters Traffic::take() {
+    Counters counters = sum_;
+    for (int id = 0; id < kMaxTensorNames; ++id) {
+        TensorTraffic& t = tensors_[id];
+        if (!t.bytes_read && !t.bytes_written) continue;
+        t.tensor = tensor_name(id);
+        counters.tensors.push_back(std::move(t));
+    }
+    sum_ = {};
+    tensors_ = {};
+    return counters;
+}
+
+}  // namespace cpu
+}  // namespace simt

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "common/simt/counters/block_recorder.h"
+#include "common/simt/counters/lane_streams.h"
+#include "common/simt/report/launch_log.h"
+#include "common/simt/report/source_site.h"
+
+namespace simt {
+inline namespace cpu {
+
+/// A small number for a tensor's name, so that an access can be counted without looking the name up.
+int tensor_id(const char* name);
+const char* tensor_name(int id);
+inline constexpr int kMaxTensorNames = 128;
+
+/// Counts what the blocks of one worker move, while a LaunchLog listens.
+///
+/// Bytes are counted access by access. Sectors and wavefronts are properties of a warp's request, so where they are
+/// wanted each lane's accesses are kept until the warp meets, and then put together to requests (see LaneStreams).
+class Traffic {
+  public:
+    /// `recorder`, if there is one, hears of every access that is counted.
+    void start_block(std::optional<LaunchLog::Detail> count, int threads, BlockRecorder* recorder);
+    void end_block();
+
+    bool counts() const { return counts_; }
+
+    void shared(bool write, std::size_t offset, std::size_t bytes, int thread, SourceSite site) {
+        if (counts_) [[unlikely]]
+            count(write, offset, bytes, thread, site);
+    }
+
+    void global(bool write, int tensor, const void* address, std::size_t bytes, int thread, SourceSite site) {
+        if (counts_) [[unlikely]]
+            count(write, tensor, address, bytes, thread, site);
+    }
+
+    void block_barrier() { ++sum_.block_barriers; }
+    void warp_collective() { ++sum_.warp_collectives; }
+
+    /// All lanes of `warp` that have not returned stand at one place.
+    void warp_meets(int warp) {
+        if (trace_) evaluate(warps_[warp]);
+    }
+
+    /// The sums since the last call.
+    Counters take();
+
+  private:
+    static constexpr int kSharedRead = 0, kSharedWrite = 1, kGlobal = 2;
+
+    /// What a source line does to one memory, or to one tensor.
+    struct Instruction {
+        SourceSite site;
+        int kind = 0, bytes = 0;
+        friend bool operator==(const Instruction&, const Instruction&) = default;
+    };
+    struct InstructionHash {
+        std::size_t operator()(const Instruction&) const;
+    };
+
+    void count(bool write, std::size_t offset, std::size_t bytes, int thread, SourceSite site);
+    void count(bool write, int tensor, const void* address, std::size_t bytes, int thread, SourceSite site);
+    void record(const Instruction& instruction, std::uint64_t address, int thread);
+    void evaluate(LaneStreams& warp);
+    void count_global(const LaneStreams::Request& request, const Instruction& instruction);
+    void count_shared(const LaneStreams::Request& request, const Instruction& instruction);
+
+    bool counts_ = false;
+    bool trace_ = false;  // of warps' requests too
+    BlockRecorder* recorder_ = nullptr;
+    Counters sum_;
+    std::array<TensorTraffic, kMaxTensorNames> tensors_{};  // unnamed until taken
+    std::unordered_map<Instruction, std::uint32_t, InstructionHash> numbers_;
+    std::vector<Instruction> instructions_;
+    std::vector<SourceSite> sites_;  // of instructions_
+    std::vector<LaneStreams> warps_;
+};
+
+}  // namespace cpu
+}  // namespace simt

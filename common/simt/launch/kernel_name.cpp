@@ -1,0 +1,51 @@
+#include "common/simt/launch/kernel_name.h"
+
+#include <cxxabi.h>
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <memory>
+#include <utility>
+
+namespace simt {
+namespace {
+
+void replace_all(std::string& text, const std::string& what, const std::string& by) {
+    for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size()))
+        text.replace(at, what.size(), by);
+}
+
+/// "void ladder::cpu::fa2_forward_kernel<simt::cpu::f16, 64>(…)" -> "fa2_forward_kernel<simt::cpu::f16, 64>"
+std::string without_scope_and_parameters(const std::string& text) {
+    int depth = 0;
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        depth += (text[i] == '<') - (text[i] == '>');
+        if (depth > 0) continue;
+        if (text[i] == ' ' || text[i] == ':') begin = i + 1;
+        if (text[i] == '(') return text.substr(begin, i - begin);
+    }
+    return text.substr(begin);
+}
+
+}  // namespace
+
+std::string instance_from_symbol(const char* mangled) {
+    if (!mangled) return {};
+    int status = 0;
+    const std::unique_ptr<char, decltype(&std::free)> demangled(abi::__cxa_demangle(mangled, nullptr, nullptr, &status),
+                                                                &std::free);
+    if (status != 0) return {};
+    std::string name = without_scope_and_parameters(demangled.get());
+    for (const auto& [type, short_name] :
+         {std::pair("simt::cpu::", ""), std::pair("__half", "f16"), std::pair("__nv_bfloat16", "bf16")})
+        replace_all(name, type, short_name);
+    return name;
+}
+
+const char* exported_symbol(const void* function) {
+    Dl_info info{};
+    return dladdr(function, &info) && info.dli_saddr == function ? info.dli_sname : nullptr;
+}
+
+}  // namespace simt

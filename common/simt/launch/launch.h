@@ -1,0 +1,53 @@
+#pragma once
+
+// Written once in CUDA's own calls; each machine brings its own version of those.
+
+#include <utility>
+
+#include "common/simt/report/launch_log.h"
+#include "common/simt/report/machine_error.h"
+#include "common/simt/views/shared_layout.h"
+
+namespace simt {
+inline namespace SIMT_NAMESPACE {
+
+/// Launches `kernel`, first raising its shared-memory limit if it needs more than a block gets without asking, and
+/// records the launch. Throws LaunchError with the CUDA call's own error if the device refuses.
+template <class... Parameters, class... Arguments>
+void launch(const char* name, const cudaLaunchConfig_t& config, void (*kernel)(Parameters...),
+            Arguments&&... arguments) {
+    const Device device = current_device();
+    const auto check = [&](const char* call, cudaError_t code) {
+        if (code == cudaSuccess) return;
+        clear_last_error();
+        throw LaunchError({.kernel = name,
+                           .call = call,
+                           .code = int(code),
+                           .code_name = cudaGetErrorName(code),
+                           .grid = {config.gridDim.x, config.gridDim.y, config.gridDim.z},
+                           .block = {config.blockDim.x, config.blockDim.y, config.blockDim.z},
+                           .required_shared_bytes = config.dynamicSmemBytes,
+                           .shared_bytes_limit = std::size_t(device.shared_bytes_per_block_optin),
+                           .max_threads_per_block = device.max_threads_per_block,
+                           .device = device.name});
+    };
+    if (config.dynamicSmemBytes > std::size_t(device.shared_bytes_per_block))
+        check("cudaFuncSetAttribute",
+              cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(config.dynamicSmemBytes)));
+    name_next_launch(name);
+    check("cudaLaunchKernelEx", cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...));
+    if (LaunchLog::wanted())
+        LaunchLog::record({.kernel = name,
+                           .instance = instance_of(reinterpret_cast<const void*>(kernel)),
+                           .grid = {config.gridDim.x, config.gridDim.y, config.gridDim.z},
+                           .block = {config.blockDim.x, config.blockDim.y, config.blockDim.z},
+                           .shared_bytes_per_block = config.dynamicSmemBytes,
+                           .counted = kCountsTraffic,
+                           .counters = last_launch_counters(),
+                           .resources = resources_of(reinterpret_cast<const void*>(kernel),
+                                                     int(config.blockDim.x * config.blockDim.y * config.blockDim.z),
+                                                     config.dynamicSmemBytes)});
+}
+
+}  // namespace SIMT_NAMESPACE
+}  // namespace simt

@@ -1,0 +1,245 @@
+#include "common/simt/launch/run_grid.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace simt {
+inline namespace cpu {
+namespace {
+
+std::mutex one_block_at_a_time;
+std::mutex attributes_mutex;
+std::map<KernelKey, int> max_dynamic_shared_bytes;
+
+constexpr const char* kUnnamed = "kernel";
+thread_local const char* launch_name = kUnnamed;
+thread_local Counters counters_of_last_launch;
+
+/// Blocks own stacks and shadow memory that are costly to map, so they outlive the launch and are lent to its workers.
+class BlockPool {
+  public:
+    std::unique_ptr<Block> take() {
+        const std::scoped_lock lock(mutex_);
+        if (free_.empty()) return std::make_unique<Block>();
+        std::unique_ptr<Block> block = std::move(free_.back());
+        free_.pop_back();
+        return block;
+    }
+    void give_back(std::unique_ptr<Block> block) {
+        const std::scoped_lock lock(mutex_);
+        free_.push_back(std::move(block));
+    }
+
+  private:
+    std::mutex mutex_;
+    std::vector<std::unique_ptr<Block>> free_;
+};
+
+BlockPool& pool() {
+    static BlockPool instance;
+    return instance;
+}
+
+int shared_limit(KernelKey kernel, const Device& device) {
+    const std::scoped_lock lock(attributes_mutex);
+    const auto raised = max_dynamic_shared_bytes.find(kernel);
+    const int asked = raised == max_dynamic_shared_bytes.end() ? 0 : raised->second;
+    return std::min(std::max(asked, device.shared_bytes_per_block), device.shared_bytes_per_block_optin);
+}
+
+/// Whether the launch may begin while the one before it still runs.
+bool may_start_early(const cudaLaunchConfig_t& config) {
+    return std::any_of(config.attrs, config.attrs + config.numAttrs, [](const cudaLaunchAttribute& a) {
+        return a.id == cudaLaunchAttributeProgrammaticStreamSerialization &&
+               a.val.programmaticStreamSerializationAllowed != 0;
+    });
+}
+
+/// The launch before, on this thread: the one stream there is runs them in turn.
+thread_local std::shared_ptr<const GlobalLaunchShadow> previous_launch;
+
+/// A launch that has ended, whether well or not: what it wrote holds values from now on.
+class EndOfLaunch {
+  public:
+    explicit EndOfLaunch(std::shared_ptr<GlobalLaunchShadow> launch) : launch_(std::move(launch)) {}
+    ~EndOfLaunch() {
+        launch_->end();
+        previous_launch = std::move(launch_);
+    }
+    EndOfLaunch(const EndOfLaunch&) = delete;
+    EndOfLaunch& operator=(const EndOfLaunch&) = delete;
+
+  private:
+    std::shared_ptr<GlobalLaunchShadow> launch_;
+};
+
+bool within(const dim3& size, unsigned x, unsigned y, unsigned z) {
+    return size.x >= 1 && size.y >= 1 && size.z >= 1 && size.x <= x && size.y <= y && size.z <= z;
+}
+
+/// The blocks of a grid, handed out one by one in the order of the hardware: x fastest.
+class BlockQueue {
+  public:
+    explicit BlockQueue(dim3 grid) : grid_(grid), count_(grid.volume()) {}
+
+    bool next(std::size_t& number, uint3& index) {
+        number = next_.fetch_add(1, std::memory_order_relaxed);
+        if (number >= count_) return false;
+        index = {unsigned(number % grid_.x), unsigned(number / grid_.x % grid_.y),
+                 unsigned(number / grid_.x / grid_.y)};
+        return true;
+    }
+    void stop() { next_.store(count_, std::memory_order_relaxed); }
+
+  private:
+    dim3 grid_;
+    std::size_t count_;
+    std::atomic<std::size_t> next_{0};
+};
+
+}  // namespace
+
+const char* cudaGetErrorName(cudaError_t code) {
+    switch (code) {
+        case cudaSuccess:
+            return "cudaSuccess";
+        case cudaErrorInvalidValue:
+            return "cudaErrorInvalidValue";
+        case cudaErrorInvalidConfiguration:
+            return "cudaErrorInvalidConfiguration";
+        case cudaErrorNotSupported:
+            return "cudaErrorNotSupported";
+    }
+    return "unrecognized error code";
+}
+
+const char* cudaGetErrorString(cudaError_t code) {
+    switch (code) {
+        case cudaSuccess:
+            return "no error";
+        case cudaErrorInvalidValue:
+            return "invalid argument";
+        case cudaErrorInvalidConfiguration:
+            return "invalid configuration argument";
+        case cudaErrorNotSupported:
+            return "operation not supported";
+    }
+    return "unrecognized error code";
+}
+
+cudaError_t set_max_dynamic_shared_bytes(KernelKey kernel, int bytes) {
+    if (bytes < 0 || bytes > cpu_device().shared_bytes_per_block_optin) return cudaErrorInvalidValue;
+    const std::scoped_lock lock(attributes_mutex);
+    max_dynamic_shared_bytes[kernel] = bytes;
+    return cudaSuccess;
+}
+
+void name_next_launch(const char* kernel) { launch_name = kernel; }
+
+Counters last_launch_counters() { return counters_of_last_launch; }
+
+cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& config, void (*body)(const void*),
+                     const void* arguments) {
+    counters_of_last_launch = {};
+    const char* const name = std::exchange(launch_name, kUnnamed);
+    const Device device = cpu_device();
+    if (!within(config.gridDim, 0x7fffffffu, 65535, 65535) || !within(config.blockDim, 1024, 1024, 64) ||
+        config.blockDim.volume() > std::size_t(device.max_threads_per_block))
+        return cudaErrorInvalidConfiguration;
+    if (config.dynamicSmemBytes > std::size_t(shared_limit(kernel, device))) return cudaErrorInvalidValue;
+    if (may_start_early(config) && !device.has_compute_capability(9, 0)) return cudaErrorNotSupported;
+
+    TraceLog* const trace = checks == Checks::on ? TraceLog::active() : nullptr;
+    if (trace)
+        trace->begin_launch({.kernel = name,
+                             .grid = {config.gridDim.x, config.gridDim.y, config.gridDim.z},
+                             .block = {config.blockDim.x, config.blockDim.y, config.blockDim.z},
+                             .shared_bytes_per_block = config.dynamicSmemBytes});
+
+    const bool early = may_start_early(config);
+    const auto shadow = std::make_shared<GlobalLaunchShadow>(name, config.gridDim, early ? previous_launch : nullptr);
+    const EndOfLaunch end(shadow);
+    GlobalLaunchShadow& global = *shadow;
+    const Block::Launch launch{.kernel = name,
+                               .device = device,
+                               .grid = config.gridDim,
+                               .block = config.blockDim,
+                               .shared_bytes = config.dynamicSmemBytes,
+                               .checks = checks,
+                               .count = checks == Checks::on ? LaunchLog::wanted() : std::nullopt,
+                               .global = global,
+                               .trace = trace,
+                               .body = body,
+                               .arguments = arguments};
+    const auto alone = kOneBlockAtATime ? std::unique_lock(one_block_at_a_time) : std::unique_lock<std::mutex>();
+    BlockQueue queue(config.gridDim);
+    std::mutex results_mutex;
+    Counters counters;
+    std::exception_ptr failure;
+    std::size_t failed_block = SIZE_MAX;
+    const auto work = [&] {
+        std::size_t number = SIZE_MAX;
+        std::exception_ptr error;
+        Counters counted;
+        try {
+            std::unique_ptr<Block> block = pool().take();
+            const auto hand_in_trace = [&] {
+                if (!trace) return;
+                trace->end_block(block->take_trace());
+                counted += trace->launch().blocks.back().counters;
+            };
+            try {
+                for (uint3 index; queue.next(number, index);) {
+                    block->run(launch, index);
+                    hand_in_trace();
+                    if (global.has_conflict()) queue.stop();  // what comes first is known, or about to be handed in
+                }
+            } catch (...) {
+                queue.stop();
+                error = std::current_exception();
+                hand_in_trace();
+            }
+            counted += block->traffic.take();
+            pool().give_back(std::move(block));
+        } catch (...) {
+            queue.stop();
+            error = std::current_exception();
+        }
+        const std::scoped_lock lock(results_mutex);
+        counters += counted;
+        if (error && number <= failed_block) {
+            failure = error;
+            failed_block = number;
+        }
+    };
+    {
+        std::vector<std::jthread> helpers;
+        // A trace shows blocks in their order, and the same ones on every run.
+        const std::size_t workers =
+            trace || kOneBlockAtATime ? 1 : std::min<std::size_t>(cpu_workers(), config.gridDim.volume());
+        for (std::size_t i = 1; i < workers; ++i) helpers.emplace_back(work);
+        work();
+    }
+    if (std::optional<MachineError::Report> race = global.conflict(failed_block)) {
+        race->kernel = name;
+        if (trace) trace->mark_fault(race->block, race->first.site);
+        throw MachineError(*std::move(race));
+    }
+    if (failure) std::rethrow_exception(failure);
+    if (checks == Checks::off) return cudaSuccess;
+    std::ranges::sort(counters.tensors, {}, &TensorTraffic::tensor);  // whichever worker finished first
+    counters_of_last_launch = std::move(counters);
+    return cudaSuccess;
+}
+
+}  // namespace cpu
+}  // namespace simt

@@ -1,0 +1,276 @@
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "common/simt/copies/copy_queue.h"
+#include "common/simt/counters/block_recorder.h"
+#include "common/simt/counters/traffic.h"
+#include "common/simt/device/device.h"
+#include "common/simt/language/cuda_names.h"
+#include "common/simt/machine/fiber_stacks.h"
+#include "common/simt/machine/switch_stack.h"
+#include "common/simt/memory/global_shadow.h"
+#include "common/simt/memory/sanitizers.h"
+#include "common/simt/memory/shared_memory.h"
+#include "common/simt/report/machine_error.h"
+
+namespace simt {
+inline namespace cpu {
+
+/// The warp-wide operations that the machine knows.
+enum class Collective : std::uint32_t {
+    syncwarp,
+    shfl,
+    shfl_up,
+    shfl_down,
+    shfl_xor,
+    ballot,
+    any,
+    all,
+    ldmatrix,
+    mma,
+};
+
+/// Whether a launch's accesses to memory are checked and counted. Without, views are bare pointers, and barriers, warp
+/// collectives and the device's limits are all that the machine still watches.
+enum class Checks : bool { off, on };
+
+/// Runs one thread block: its threads are fibers on the calling OS thread, and each runs until it meets a barrier or a
+/// warp collective that still waits for others. The order is fixed (the lowest runnable thread of the same warp, then
+/// the next warp), so a kernel does the same thing on every run.
+class Block {
+  public:
+    struct Launch {
+        const char* kernel;
+        const Device& device;
+        dim3 grid, block;
+        std::size_t shared_bytes;
+        Checks checks;
+        std::optional<LaunchLog::Detail> count;  ///< what to count
+        GlobalLaunchShadow& global;
+        TraceLog* trace;  ///< who listens, if somebody does
+        void (*body)(const void*);
+        const void* arguments;
+    };
+
+    /// The block that the calling OS thread runs. Kernels reach the machine through it.
+    static Block& current() { return *current_; }
+
+    /// Runs block `index` of the launch to its end. Throws MachineError if the kernel does something wrong; the Block
+    /// can be used again afterwards.
+    void run(const Launch& launch, uint3 index);
+
+    // Both are inlined into the kernel down to the switch between stacks, unless a sanitizer forbids it. Measured with
+    // the switch in block.cpp instead: a meeting took 8 ns rather than 6, and an unchecked fa2_forward half as long
+    // again.
+    [[gnu::always_inline]] void barrier(SourceSite site) {
+        if constexpr (kHidesMachine)
+            meet_at_barrier_out_of_sight(site);
+        else
+            meet_at_barrier(site);
+    }
+    [[gnu::always_inline]] std::uint64_t collective(Collective kind, std::uint32_t mask, std::uint64_t value,
+                                                    int source_lane, SourceSite site) {
+        return meet({kind, mask}, value, source_lane, site, nullptr);
+    }
+
+    /// What a warp does as a whole. Runs once, when all 32 lanes have arrived; `argument` is what each of them passed.
+    using WarpInstruction = void (*)(Block&, int warp, const std::array<const void*, 32>& argument);
+
+    /// An instruction such as mma.sync, which demands all 32 lanes: a warp that lacks some, since they have returned or
+    /// never were, is diagnosed.
+    [[gnu::always_inline]] void warp_instruction(Collective kind, WarpInstruction run, const void* argument,
+                                                 SourceSite site) {
+        meet({kind, 0xffffffffu}, reinterpret_cast<std::uintptr_t>(argument), 0, site, run);
+    }
+
+    /// Diagnoses an instruction that the imitated device does not have.
+    void require_compute_capability(int major, int minor, const char* instruction, SourceSite site) {
+        if (!launch_->device.has_compute_capability(major, minor)) [[unlikely]]
+            report_unsupported(major, minor, instruction, site);
+    }
+
+    Checks checks() const { return launch_->checks; }
+    int thread() const { return current_thread_; }
+    int lane() const { return int(unsigned(current_thread_) % 32); }
+    std::uint32_t warp_interval() const { return warp_interval_; }
+
+    [[gnu::always_inline]] void read_shared(SharedMemory::Cells cells, SourceSite site) {
+        if (cells.count > 1) {
+            if (traffic.counts() || !shared.open_to_reader(cells)) [[unlikely]]
+                read_shared_vector(cells, site);
+            return;
+        }
+        traffic.shared(false, cells.offset(), cells.bytes(), current_thread_, site);
+        shared.read(cells, current_thread_, warp_interval_, site);
+    }
+    [[gnu::always_inline]] void write_shared(SharedMemory::Cells cells, SourceSite site) {
+        traffic.shared(true, cells.offset(), cells.bytes(), current_thread_, site);
+        shared.write(cells, current_thread_, warp_interval_, site);
+    }
+    void access_global(bool write, int tensor, const void* p, std::size_t bytes, SourceSite site) {
+        traffic.global(write, tensor, p, bytes, current_thread_, site);
+        global.access(write, tensor, p, bytes, current_thread_, warp_interval_, site);
+    }
+
+    /// A kernel shows a value, see simt::watch().
+    void watch(const char* name, std::int64_t row, std::int64_t column, float value) {
+        if (recorder_) [[unlikely]]
+            recorder_->watch(name, row, column, value, current_thread_);
+    }
+
+    /// What this block did in its last run, and counted; the trace of that run gets both.
+    TracedBlock take_trace();
+
+    /// Ends the whole block with a diagnosis. Never returns to the kernel: its threads are abandoned where they stand,
+    /// which is safe because kernels own nothing that needs destruction.
+    [[noreturn, gnu::cold, gnu::noinline]] void fail(MachineError::Report report);
+
+    [[noreturn, gnu::cold, gnu::noinline]] void report_bad_width(Collective kind, int width, SourceSite site);
+
+    /// `bytes` of shared memory, from `offset` on, for a bare view.
+    void* arena_bytes(std::size_t offset, std::size_t bytes);
+
+    SharedMemory shared;
+    GlobalShadow global;
+    Traffic traffic;
+    CopyQueue copies;
+
+  private:
+    /// What lanes call: one word, so that it takes one register.
+    struct Call {
+        Collective kind;
+        std::uint32_t mask;
+        friend bool operator==(Call a, Call b) {  // at once: neither has padding
+            return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+        }
+    };
+    struct Pending {
+        Call call;
+        SourceSite site;
+        WarpInstruction run;
+        std::uint32_t arrived;
+        int first_lane;
+
+        bool same(Call call_, SourceSite site_, WarpInstruction run_) const {
+            return call == call_ && site == site_ && run == run_;
+        }
+    };
+    struct Warp {
+        std::uint32_t live, runnable;
+        std::uint32_t interval;
+        SanitizedBarrier order;  // of __syncwarp()
+        int pending_count;
+        Pending pending[32];
+        std::uint64_t value[32];
+        int source[32];
+    };
+
+    /// A thread of the block.
+    struct Fiber {
+        StackPointer stack;  // while it does not run
+        uint3 index;
+        std::uint64_t result;  // of its last warp collective
+        [[no_unique_address]] SanitizedFiber sanitized;
+    };
+    /// What a thread does that has arrived: it waits and lets `to` go on, or, if that is null, goes on itself.
+    struct Arrival {
+        Fiber *from, *to;
+    };
+
+    [[gnu::always_inline]] std::uint64_t meet(Call call, std::uint64_t value, int source_lane, SourceSite site,
+                                              WarpInstruction run) {
+        if constexpr (kHidesMachine)
+            return meet_warp_out_of_sight(call, value, source_lane, site, run);
+        else
+            return meet_warp(call, value, source_lane, site, run);
+    }
+    std::uint64_t meet_warp_out_of_sight(Call call, std::uint64_t value, int source_lane, SourceSite site,
+                                         WarpInstruction run);
+    void meet_at_barrier_out_of_sight(SourceSite site);
+
+    [[gnu::always_inline]] std::uint64_t meet_warp(Call call, std::uint64_t value, int source_lane, SourceSite site,
+                                                   WarpInstruction run) {
+        SanitizedMeeting& order = warp_->order.next();
+        const Arrival arrival = arrive(call, value, source_lane, site, run);
+        wait(arrival);
+        if (call.kind == Collective::syncwarp) order.pass();
+        return arrival.from->result;
+    }
+    [[gnu::always_inline]] void meet_at_barrier(SourceSite site) {
+        SanitizedMeeting& order = order_.next();
+        wait(arrive_at_barrier(site));
+        order.pass();
+    }
+    [[gnu::always_inline]] void wait(Arrival arrival) {
+        if (arrival.to) [[likely]]
+            switch_fibers(*arrival.from, *arrival.to);
+    }
+    [[gnu::always_inline]] void switch_fibers(Fiber& from, const Fiber& to, bool for_good = false) {
+        from.sanitized.leave_for(to.sanitized, for_good);
+        switch_stack(&from.stack, to.stack);
+        from.sanitized.arrive(sanitized_home_);
+    }
+
+    [[noreturn]] static void enter();
+    Arrival arrive_at_barrier(SourceSite site);
+    Arrival arrive(Call call, std::uint64_t value, int source_lane, SourceSite site, WarpInstruction run);
+    [[gnu::noinline]] Arrival arrive_first(Call call, std::uint64_t value, int source_lane, SourceSite site,
+                                           WarpInstruction run);
+    Arrival take_part(Warp&, int pending_index, std::uint64_t value, int source_lane);
+    [[gnu::noinline]] Arrival complete_and_go_on(Warp&, int pending_index, Fiber&);
+    Arrival let_others_run(Warp&, Fiber&, int thread);
+    [[gnu::noinline]] Arrival let_next_run(Fiber&);
+    Fiber* make_current(Fiber&, int thread);
+    void read_shared_vector(SharedMemory::Cells cells, SourceSite site);
+    void enter_warp(int w);
+    void enter_interval(int warp, std::uint32_t interval);
+    void run_warp_instruction(Warp&, const Pending&);
+    [[gnu::noinline]] int next_runnable();
+    [[gnu::noinline]] int join(Warp&, Call call, SourceSite site, WarpInstruction run);
+    [[noreturn]] void finish_thread();
+    [[noreturn]] void leave();
+    void release_barrier();
+    void complete(Warp&, int pending_index);
+    SourceSite waits_at(int thread) const;
+    [[noreturn, gnu::cold, gnu::noinline]] void report_stuck();
+    [[noreturn, gnu::cold, gnu::noinline]] void report_foreign_mask(Call call, SourceSite site);
+    [[noreturn, gnu::cold, gnu::noinline]] void report_diverged_collective(Call call, const Pending& other,
+                                                                           SourceSite site);
+    [[noreturn, gnu::cold, gnu::noinline]] void report_incomplete_warp(int warp, const Pending& done);
+    [[noreturn, gnu::cold, gnu::noinline]] void report_absent_lane(int warp, const Pending& done, int to, int from);
+    [[noreturn, gnu::cold, gnu::noinline]] void report_unsupported(int major, int minor, const char* instruction,
+                                                                   SourceSite site);
+    [[noreturn, gnu::cold, gnu::noinline]] void report_diverged_barrier(int thread, SourceSite site, bool returned);
+    int warp_index() const { return int(unsigned(current_thread_) / 32); }
+
+    [[gnu::tls_model("initial-exec")]] static inline constinit thread_local Block* current_ = nullptr;
+
+    const Launch* launch_ = nullptr;
+    uint3 index_{};
+    BlockRecorder own_recorder_;
+    BlockRecorder* recorder_ = nullptr;  // own_recorder_ while somebody wants to see this block, else null
+    FiberStacks stacks_;
+    std::vector<Fiber> fibers_;  // with the indices of a block of shape_
+    dim3 shape_{0, 0, 0};
+    std::vector<Warp> warps_;
+    StackPointer home_ = nullptr;
+    [[no_unique_address]] SanitizedFiber sanitized_home_;
+    SanitizedMeeting start_, end_;  // of all threads
+    SanitizedBarrier order_;        // of __syncthreads()
+    int threads_ = 0, alive_ = 0, current_thread_ = 0;
+    Fiber* fiber_ = nullptr;
+    Warp* warp_ = nullptr;             // of the running thread
+    std::uint32_t warp_interval_ = 0;  // of that warp
+    int at_barrier_ = 0, first_at_barrier_ = 0;
+    SourceSite barrier_site_;
+    std::optional<MachineError::Report> failure_;
+};
+
+}  // namespace cpu
+}  // namespace simt

@@ -1,0 +1,183 @@
+#include <execinfo.h>
+
+#include <array>
+#include <bit>
+#include <string>
+#include <utility>
+
+#include "common/simt/machine/block.h"
+
+// What a block says when its threads fail to meet.
+
+namespace simt {
+inline namespace cpu {
+
+namespace {
+
+std::string name_of(Collective kind) {
+    switch (kind) {
+        case Collective::syncwarp:
+            return "__syncwarp";
+        case Collective::shfl:
+            return "__shfl_sync";
+        case Collective::shfl_up:
+            return "__shfl_up_sync";
+        case Collective::shfl_down:
+            return "__shfl_down_sync";
+        case Collective::shfl_xor:
+            return "__shfl_xor_sync";
+        case Collective::ballot:
+            return "__ballot_sync";
+        case Collective::any:
+            return "__any_sync";
+        case Collective::all:
+            return "__all_sync";
+        case Collective::ldmatrix:
+            return "ldmatrix";
+        case Collective::mma:
+            return "mma.sync";
+    }
+    return "warp collective";
+}
+
+std::string hex(std::uint32_t mask) {
+    constexpr char digits[] = "0123456789abcdef";
+    std::string text = "0x";
+    for (int shift = 28; shift >= 0; shift -= 4) text += digits[mask >> shift & 15];
+    return text;
+}
+
+}  // namespace
+
+void Block::fail(MachineError::Report report) {
+    if (recorder_) recorder_->fault(report.first.thread);
+    std::array<void*, 32> calls;
+    const int depth = ::backtrace(calls.data(), int(calls.size()));
+    for (int n = 0; n < depth; ++n) report.calls.push_back(reinterpret_cast<std::uintptr_t>(calls[std::size_t(n)]));
+    failure_ = std::move(report);
+    leave();
+}
+
+void Block::report_diverged_barrier(int thread, SourceSite site, bool returned) {
+    MachineError::Report report{.fault = Fault::barrier_divergence,
+                                .advice =
+                                    "every thread of a block must reach the same __syncthreads(): let threads "
+                                    "without work skip the work, not the barrier"};
+    if (returned) {
+        report.first = {first_at_barrier_, barrier_site_};
+        report.what = "thread " + std::to_string(thread) + " has returned from the kernel while thread " +
+                      std::to_string(first_at_barrier_) + " waits at __syncthreads()";
+    } else if (at_barrier_ > 0) {
+        report.first = {thread, site};
+        report.second = {first_at_barrier_, barrier_site_};
+        report.what = "thread " + std::to_string(thread) + " is at one __syncthreads(), thread " +
+                      std::to_string(first_at_barrier_) + " at another";
+    } else {
+        report.first = {thread, site};
+        report.what = "thread " + std::to_string(thread) + " is at __syncthreads(), but " +
+                      std::to_string(threads_ - alive_) + " threads of the block have already returned";
+    }
+    fail(std::move(report));
+}
+
+void Block::report_diverged_collective(Call call, const Pending& other, SourceSite site) {
+    // The two wait for each other. Masks that merely overlap are fine: lanes that are through with one may still have
+    // the other before them.
+    fail({.fault = Fault::collective_divergence,
+          .first = {current_thread_, site},
+          .second = {current_thread_ / 32 * 32 + other.first_lane, other.site},
+          .what = "lane " + std::to_string(lane()) + " calls " + name_of(call.kind) + " with mask " + hex(call.mask) +
+                  " while lane " + std::to_string(other.first_lane) + " waits in " + name_of(other.call.kind) +
+                  " with mask " + hex(other.call.mask) +
+                  (other.site != site   ? ", on another line"
+                   : other.call == call ? ", in another form"
+                                        : ""),
+          .advice = "all lanes of a mask must execute the same collective: move it out of the branch"});
+}
+
+void Block::report_foreign_mask(Call call, SourceSite site) {
+    fail({.fault = Fault::invalid_collective,
+          .first = {current_thread_, site},
+          .what = name_of(call.kind) + " with mask " + hex(call.mask) + ", which does not contain the calling lane " +
+                  std::to_string(lane()),
+          .advice = "a mask names exactly the lanes that execute the call; 0xffffffff is the whole warp"});
+}
+
+void Block::report_incomplete_warp(int warp, const Pending& done) {
+    fail({.fault = Fault::invalid_collective,
+          .first = {warp * 32 + done.first_lane, done.site},
+          .what = name_of(done.call.kind) + " of warp " + std::to_string(warp) + " without lanes " +
+                  hex(~done.arrived) + ": they have returned from the kernel, or the block has no such threads",
+          .advice = "the instruction works on a whole warp: launch blocks of a multiple of 32 threads, and keep "
+                    "lanes without work until it is done"});
+}
+
+void Block::report_absent_lane(int warp, const Pending& done, int to, int from) {
+    MachineError::Report report{.fault = Fault::invalid_collective, .first = {warp * 32 + to, done.site}};
+    report.what = name_of(done.call.kind) + ": lane " + std::to_string(to) + " reads lane " + std::to_string(from);
+    if (!(done.call.mask >> from & 1)) {
+        report.what += ", which the mask " + hex(done.call.mask) + " does not name";
+        report.advice =
+            "a value read from a lane outside the mask is undefined: the mask names the lanes that execute "
+            "the call, and each may read from these only";
+    } else if (warp * 32 + from >= threads_) {
+        report.what += ", which the mask " + hex(done.call.mask) + " names, but the block has no such thread";
+        report.advice = "launch blocks of a multiple of 32 threads, so that every warp has all its lanes";
+    } else {
+        report.what += ", which the mask " + hex(done.call.mask) + " names, but which has returned from the kernel";
+        report.advice =
+            "every lane that the mask names must come: let a lane without work stay, and bring a value that "
+            "changes nothing";
+    }
+    fail(std::move(report));
+}
+
+void Block::report_bad_width(Collective kind, int width, SourceSite site) {
+    fail({.fault = Fault::invalid_collective,
+          .first = {current_thread_, site},
+          .what = name_of(kind) + " with width " + std::to_string(width),
+          .advice = "a shuffle works in segments of 1, 2, 4, 8, 16 or 32 lanes"});
+}
+
+void Block::report_unsupported(int major, int minor, const char* instruction, SourceSite site) {
+    fail({.fault = Fault::unsupported,
+          .first = {current_thread_, site},
+          .what = compute_capability_complaint(launch_->device, major, minor, instruction),
+          .advice = "choose a newer device with --profile, or a kernel that does without the instruction"});
+}
+
+SourceSite Block::waits_at(int thread) const {
+    const Warp& w = warps_[thread / 32];
+    for (int p = 0; p < w.pending_count; ++p)
+        if (w.pending[p].arrived >> thread % 32 & 1) return w.pending[p].site;
+    return barrier_site_;
+}
+
+void Block::report_stuck() {
+    MachineError::Report report{.fault = Fault::deadlock,
+                                .what = "no thread can go on",
+                                .advice =
+                                    "all lanes of a mask must execute the same collective, and all threads of "
+                                    "the block the same barrier"};
+    for (std::size_t i = 0; i < warps_.size(); ++i)
+        for (int p = 0; p < warps_[i].pending_count; ++p) {
+            const Pending& pending = warps_[i].pending[p];
+            const std::uint32_t missing = pending.call.mask & warps_[i].live & ~pending.arrived;
+            report.first = {int(i) * 32 + pending.first_lane, pending.site};
+            report.what += "; warp " + std::to_string(i) + " waits in " + name_of(pending.call.kind) + " for lanes " +
+                           hex(missing);
+            if (missing) {
+                const int absent = int(i) * 32 + std::countr_zero(missing);
+                report.second = {absent, waits_at(absent)};
+            }
+        }
+    if (at_barrier_ > 0) {
+        report.what +=
+            "; " + std::to_string(at_barrier_) + " of " + std::to_string(threads_) + " threads wait at __syncthreads()";
+        if (report.first.thread < 0) report.first = {first_at_barrier_, barrier_site_};
+    }
+    fail(std::move(report));
+}
+
+}  // namespace cpu
+}  // namespace simt

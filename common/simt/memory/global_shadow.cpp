@@ -1,0 +1,350 @@
+#include "common/simt/memory/global_shadow.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <tuple>
+#include <utility>
+
+#include "common/simt/machine/block.h"
+#include "common/simt/report/leniency.h"
+#include "common/simt/report/race_advice.h"
+
+namespace simt {
+inline namespace cpu {
+namespace {
+
+std::uint64_t next_launch_number() {
+    static std::atomic<std::uint64_t> numbers{0};
+    return ++numbers;
+}
+
+}  // namespace
+
+// --- A launch -------------------------------------------------------------------------------------------------------
+
+GlobalLaunchShadow::GlobalLaunchShadow(const char* kernel, dim3 grid,
+                                       std::shared_ptr<const GlobalLaunchShadow> previous)
+    : kernel_(kernel),
+      grid_(grid),
+      number_(next_launch_number()),
+      previous_(std::move(previous)),
+      regions_(global_regions()) {}
+
+void GlobalLaunchShadow::end() {
+    previous_.reset();
+    for (const auto& [key, page] : pages_) {
+        if (!page->region->written) continue;
+        for (std::size_t i = 0; i < kPageCells; ++i)
+            if (page->cells[i].writer.known())
+                page->region->written[page->first_cell + i].store(true, std::memory_order_relaxed);
+    }
+}
+
+std::optional<GlobalLaunchShadow::Claim> GlobalLaunchShadow::claim(std::uintptr_t address, bool reads) const {
+    const auto after = std::ranges::upper_bound(regions_, address, {}, [](const auto& r) { return r->begin; });
+    if (after == regions_.begin()) return std::nullopt;
+    const GlobalRegion& region = **std::prev(after);
+    if (address >= region.end) return std::nullopt;
+    const std::size_t number = region.cell_of(address);
+    const auto page = pages_.find(region.address_of(number / kPageCells * kPageCells));
+    if (page == pages_.end()) return std::nullopt;
+    const Cell& cell = page->second->cells[number % kPageCells];
+    const Party party = cell.writer.known() || !reads ? cell.writer : cell.reader;
+    if (!party.known()) return std::nullopt;
+    return Claim{.kernel = kernel_,
+                 .wrote = cell.writer.known(),
+                 .witness = {.thread = int(party.thread),
+                             .site = instructions_[party.instruction].site,
+                             .block = index_of(party.block_after - 1)}};
+}
+
+[[gnu::always_inline]] inline GlobalLaunchShadow::Party GlobalLaunchShadow::party(std::uint64_t block,
+                                                                                  const GlobalAccessRecord& access) {
+    const Instruction instruction{access.site, access.tensor};
+    if (recent_instruction_ >= instructions_.size() || instructions_[recent_instruction_] != instruction) [[unlikely]]
+        note(instruction);
+    return {.block_after = block + 1, .thread = std::uint64_t(access.thread), .instruction = recent_instruction_};
+}
+
+void GlobalLaunchShadow::HandIn::take(std::span<const Touch> touched) {
+    for (const Touch& touch : touched) {
+        if (!page_ || page_->region != touch.region || touch.cell - page_->first_cell >= kPageCells)
+            page_ = &launch_.page_of(*touch.region, touch.cell);
+        Cell& cell = page_->cells[touch.cell - page_->first_cell];
+        const auto meet = [&](Party newcomer, bool writes, Party other, bool other_writes) {
+            if (other.known() && other.block_after != newcomer.block_after) [[unlikely]]
+                launch_.meet_other_block(newcomer, writes, other, other_writes, touch);
+        };
+        if (touch.read.thread >= 0) {
+            const Party reader = launch_.party(block_, touch.read);
+            meet(reader, false, cell.writer, true);
+            keep_lowest_readers(cell, reader);
+        }
+        if (touch.write.thread >= 0) {
+            const Party writer = launch_.party(block_, touch.write);
+            meet(writer, true, cell.writer, true);
+            meet(writer, true, cell.reader, false);
+            meet(writer, true, cell.other_reader, false);
+            if (!cell.writer.known() || writer.block_after < cell.writer.block_after) cell.writer = writer;
+        }
+    }
+}
+
+GlobalLaunchShadow::Page& GlobalLaunchShadow::page_of(const GlobalRegion& region, std::size_t cell) {
+    const std::size_t first = cell / kPageCells * kPageCells;
+    std::unique_ptr<Page>& page = pages_[region.address_of(first)];
+    if (!page) page = std::make_unique<Page>(Page{.region = &region, .first_cell = first});
+    return *page;
+}
+
+void GlobalLaunchShadow::note(const Instruction& instruction) {
+    const auto known = std::ranges::find(instructions_, instruction);
+    recent_instruction_ = std::size_t(known - instructions_.begin());
+    if (known == instructions_.end()) instructions_.push_back(instruction);
+    if (instructions_.size() > UINT16_MAX) throw std::length_error("a kernel with more than 65535 source lines");
+}
+
+void GlobalLaunchShadow::keep_lowest_readers(Cell& cell, Party reader) {
+    if (!cell.reader.known() || reader.block_after < cell.reader.block_after) std::swap(reader, cell.reader);
+    if (reader.known() && (!cell.other_reader.known() || reader.block_after < cell.other_reader.block_after))
+        cell.other_reader = reader;
+}
+
+void GlobalLaunchShadow::meet_other_block(Party newcomer, bool newcomer_writes, Party other, bool other_writes,
+                                          const Touch& where) {
+    if (ScopedLeniency::active()) return;
+    const bool newcomer_is_later = newcomer.block_after > other.block_after;
+    const bool later_writes = newcomer_is_later ? newcomer_writes : other_writes;
+    const Conflict conflict{.later = newcomer_is_later ? newcomer : other,
+                            .earlier = newcomer_is_later ? other : newcomer,
+                            .region = where.region,
+                            .cell = where.cell,
+                            .kind = newcomer_writes && other_writes ? Kind::both_write
+                                    : later_writes                  ? Kind::later_writes
+                                                                    : Kind::later_reads};
+    if (!first_conflict_ || conflict.comes_before(*first_conflict_)) first_conflict_ = conflict;
+    has_conflict_ = true;
+}
+
+bool GlobalLaunchShadow::Conflict::comes_before(const Conflict& other) const {
+    const auto order = [](const Conflict& c) {
+        return std::tuple(std::uint64_t{c.later.block_after}, std::uint64_t{c.earlier.block_after}, c.region->number,
+                          c.cell, c.kind);
+    };
+    return order(*this) < order(other);
+}
+
+std::array<unsigned, 3> GlobalLaunchShadow::index_of(std::uint64_t block) const {
+    return {unsigned(block % grid_.x), unsigned(block / grid_.x % grid_.y), unsigned(block / grid_.x / grid_.y)};
+}
+
+std::optional<MachineError::Report> GlobalLaunchShadow::conflict(std::uint64_t last_block) const {
+    if (!first_conflict_ || first_conflict_->later.block_after - 1 > last_block) return std::nullopt;
+    const Conflict& c = *first_conflict_;
+    const std::uintptr_t address = c.region->address_of(c.cell);
+    const auto witness = [&](Party party) {
+        return Witness{.thread = int(party.thread),
+                       .site = instructions_[party.instruction].site,
+                       .block = index_of(party.block_after - 1)};
+    };
+    const auto name = [&](Party party) {
+        return global_element_name(instructions_[party.instruction].tensor, address);
+    };
+    const Witness later = witness(c.later), earlier = witness(c.earlier);
+    const std::string element = name(c.later), alias = name(c.earlier);
+    return MachineError::Report{.fault = Fault::global_race,
+                                .block = *later.block,
+                                .first = later,
+                                .second = earlier,
+                                .what = text_of(*later.block) + (c.kind == Kind::later_reads ? " reads " : " writes ") +
+                                        element + ", which " + text_of(*earlier.block) +
+                                        (c.kind == Kind::later_writes ? " reads" : " writes") +
+                                        (alias == element ? "" : " as " + alias) + " in the same launch",
+                                .advice =
+                                    "blocks run at the same time and in any order: let one block own the element, or "
+                                    "leave the second step to a "
+                                    "launch of its own"};
+}
+
+// --- A block --------------------------------------------------------------------------------------------------------
+
+void GlobalShadow::start_block(GlobalLaunchShadow& launch, std::uint64_t block) {
+    if (launch.number() != launch_number_) {
+        launch_number_ = launch.number();
+        known_ = {};
+    }
+    launch_ = &launch;
+    block_ = block;
+    if (block_interval_ > UINT32_MAX / 2) {
+        chunks_.clear();
+        block_interval_ = 0;
+    }
+    first_interval_ = ++block_interval_;
+    waited_.reset();
+}
+
+void GlobalShadow::end_block() {
+    if (used_chunks_ == 0) return;
+    const std::size_t used = std::exchange(used_chunks_, 0);
+    chunk_numbers_.clear();
+    recent_key_ = 0;
+    GlobalLaunchShadow::HandIn hand_in(*launch_, block_);
+    std::array<GlobalLaunchShadow::Touch, kChunkCells> touched;
+    for (std::size_t n = 0; n < used; ++n) {
+        const Chunk& chunk = chunks_[n];
+        std::size_t count = 0;
+        for (std::size_t i = 0; i < kChunkCells; ++i) {
+            const Cell& c = chunk.cells[i];
+            GlobalLaunchShadow::Touch touch{.region = chunk.region, .cell = chunk.first_cell + i};
+            if (c.write_interval >= first_interval_) touch.write = {c.writer, c.write_tensor, c.write_site};
+            if (c.read_interval >= first_interval_) touch.read = {c.reader, c.read_tensor, c.read_site};
+            if (touch.write.thread >= 0 || touch.read.thread >= 0) touched[count++] = touch;
+        }
+        hand_in.take(std::span(touched).first(count));
+    }
+}
+
+void GlobalShadow::look_up(int tensor, std::uintptr_t address) {
+    const GlobalRegions& regions = launch_->regions();
+    const auto after = std::ranges::upper_bound(regions, address, {}, [](const auto& r) { return r->begin; });
+    std::uintptr_t begin = 0;
+    const std::uintptr_t end = after == regions.end() ? UINTPTR_MAX : (*after)->begin;
+    if (after != regions.begin()) {
+        const GlobalRegion& before = **std::prev(after);
+        if (address < before.end) {
+            known_[tensor] = {before.begin, before.end - before.begin, &before};
+            return;
+        }
+        begin = before.end;
+    }
+    known_[tensor] = {begin, end - begin, nullptr};
+}
+
+void GlobalShadow::look_back(bool write, std::uintptr_t address, std::size_t bytes,
+                             const GlobalAccessRecord& access) const {
+    if (ScopedLeniency::active()) return;
+    constexpr std::size_t step = 2;  // bytes: no element is smaller
+    std::optional<GlobalLaunchShadow::Claim> claim;
+    for (std::size_t offset = 0; offset < bytes && !claim; offset += step)
+        if ((claim = launch_->previous()->claim(address + offset, write))) address += offset;
+    if (!claim) return;
+    Block::current().fail(
+        {.fault = Fault::global_race,
+         .first = {access.thread, access.site},
+         .second = claim->witness,
+         .what = "thread " + std::to_string(access.thread) + (write ? " writes " : " reads ") +
+                 global_element_name(access.tensor, address) + ", which " + claim->kernel + ", the kernel before, " +
+                 (claim->wrote ? "writes" : "reads") + "; this launch may have started before that one ended",
+         .advice = "call simt::wait_for_previous_kernel() before the first line that touches what the kernel before "
+                   "writes, or writes what it reads"});
+}
+
+GlobalShadow::Chunk& GlobalShadow::chunk_of(const GlobalRegion& region, std::size_t cell) {
+    const std::size_t first = cell / kChunkCells * kChunkCells;
+    const std::uintptr_t key = region.address_of(first);
+    if (key != recent_key_) {
+        recent_key_ = key;
+        recent_chunk_ = chunk_numbers_.find_or_add(key, std::uint32_t(used_chunks_));
+        if (recent_chunk_ == used_chunks_) {
+            if (used_chunks_ == chunks_.size()) chunks_.emplace_back();
+            Chunk& chunk = chunks_[used_chunks_++];
+            chunk.region = &region;
+            chunk.first_cell = first;
+        }
+    }
+    return chunks_[recent_chunk_];
+}
+
+void GlobalShadow::touch(bool write, const GlobalRegion& region, std::uintptr_t address, std::size_t bytes,
+                         const GlobalAccessRecord& access, std::uint32_t warp_interval) {
+    const std::size_t last = region.cell_of(std::min(address + bytes, region.end) - 1);
+    for (std::size_t cell = region.cell_of(address); cell <= last; ++cell) {
+        Cell& c = chunk_of(region, cell).cells[cell % kChunkCells];
+        if (write) {
+            write_cell(c, region.address_of(cell), access, warp_interval);
+            continue;
+        }
+        read_cell(c, region.address_of(cell), access, warp_interval);
+        if (region.written && !written_here(c) && !region.written[cell].load(std::memory_order_relaxed)) [[unlikely]]
+            unwritten(region.address_of(cell), access);
+    }
+}
+
+void GlobalShadow::read_cell(Cell& c, std::uintptr_t address, const GlobalAccessRecord& access,
+                             std::uint32_t warp_interval) {
+    const int thread = access.thread;
+    if (c.write_interval == block_interval_ && c.writer != thread &&
+        !(same_warp(c.writer, thread) && c.write_warp_interval < warp_interval)) [[unlikely]]
+        race("reads", address, access, "wrote", {c.writer, c.write_tensor, c.write_site});
+
+    const bool starts_afresh =
+        c.read_interval != block_interval_ ||
+        (c.readers != Readers::several_warps && same_warp(c.reader, thread) && c.read_warp_interval < warp_interval);
+    if (starts_afresh) {
+        c.readers = Readers::one_thread;
+    } else if (!same_warp(c.reader, thread) || (c.reader != thread && c.readers != Readers::several_warps)) {
+        c.readers = same_warp(c.reader, thread) ? Readers::one_warp : Readers::several_warps;
+        c.other_reader = c.reader;
+        c.other_read_site = c.read_site;
+    }
+    c.read_interval = block_interval_;
+    c.read_warp_interval = warp_interval;
+    c.reader = std::uint16_t(thread);
+    c.read_tensor = std::uint8_t(access.tensor);
+    c.read_site = access.site;
+}
+
+void GlobalShadow::write_cell(Cell& c, std::uintptr_t address, const GlobalAccessRecord& access,
+                              std::uint32_t warp_interval) {
+    const int thread = access.thread;
+    if (c.write_interval == block_interval_ && c.writer != thread &&
+        !(same_warp(c.writer, thread) && c.write_warp_interval < warp_interval)) [[unlikely]]
+        race("writes", address, access, "wrote", {c.writer, c.write_tensor, c.write_site});
+
+    if (c.read_interval == block_interval_) {
+        const bool ordered = same_warp(c.reader, thread) && c.read_warp_interval < warp_interval;
+        const bool races =
+            c.readers == Readers::several_warps || (!ordered && (c.readers == Readers::one_warp || c.reader != thread));
+        if (races) [[unlikely]] {
+            const bool other =
+                c.reader == thread || (c.readers == Readers::several_warps && same_warp(c.reader, thread));
+            race("writes", address, access, "read",
+                 {other ? c.other_reader : c.reader, c.read_tensor, other ? c.other_read_site : c.read_site});
+        }
+    }
+    c.write_interval = block_interval_;
+    c.write_warp_interval = warp_interval;
+    c.writer = std::uint16_t(thread);
+    c.write_tensor = std::uint8_t(access.tensor);
+    c.write_site = access.site;
+}
+
+void GlobalShadow::unwritten(std::uintptr_t address, const GlobalAccessRecord& reader) const {
+    if (ScopedLeniency::active()) return;
+    Block::current().fail(
+        {.fault = Fault::unwritten_read,
+         .first = {reader.thread, reader.site},
+         .what = "thread " + std::to_string(reader.thread) + " reads " + global_element_name(reader.tensor, address) +
+                 ", which neither an earlier launch nor this block has written",
+         .advice =
+             "outputs and workspaces hold garbage until a kernel writes them: write the element before it is read, "
+             "or start from a value of your own, such as 0 for a sum"});
+}
+
+void GlobalShadow::race(const char* does, std::uintptr_t address, const GlobalAccessRecord& access, const char* did,
+                        const GlobalAccessRecord& other) const {
+    if (ScopedLeniency::active()) return;
+    const std::string element = global_element_name(access.tensor, address),
+                      alias = global_element_name(other.tensor, address);
+    Block::current().fail({.fault = Fault::global_race,
+                           .first = {access.thread, access.site},
+                           .second = {other.thread, other.site},
+                           .what = "thread " + std::to_string(access.thread) + " " + does + " " + element +
+                                   ", which thread " + std::to_string(other.thread) + " " + did +
+                                   (alias == element ? "" : " as " + alias) + "; no barrier lies between",
+                           .advice = race_advice({access.thread, access.site, does == std::string_view("writes")},
+                                                 {other.thread, other.site, did == std::string_view("wrote")})});
+}
+
+}  // namespace cpu
+}  // namespace simt

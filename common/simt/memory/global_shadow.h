@@ -1,0 +1,227 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <bitset>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "common/simt/counters/traffic.h"
+#include "common/simt/language/cuda_names.h"
+#include "common/simt/memory/chunk_index.h"
+#include "common/simt/memory/global_memory.h"
+#include "common/simt/report/machine_error.h"
+#include "common/simt/report/source_site.h"
+
+namespace simt {
+inline namespace cpu {
+
+/// One thread's access to an element of global memory; thread -1: there was none.
+struct GlobalAccessRecord {
+    int thread = -1;
+    int tensor = 0;
+    SourceSite site{};
+};
+
+/// What one launch does to global memory, across its blocks. Nothing orders the blocks of a launch, so an element that
+/// one of them writes belongs to that block alone.
+///
+/// Blocks hand in what they touched as they end, in any order and from several workers. Per cell the lowest block that
+/// wrote and the two lowest that read are kept. That is enough to find, whatever the order, the conflict that would
+/// have come up first had the blocks run one after another: it is the one that is reported.
+class GlobalLaunchShadow {
+    struct Page;
+
+  public:
+    /// `previous`: the launch before it, if this one may start while that one still runs.
+    GlobalLaunchShadow(const char* kernel, dim3 grid, std::shared_ptr<const GlobalLaunchShadow> previous);
+    GlobalLaunchShadow(const GlobalLaunchShadow&) = delete;
+    GlobalLaunchShadow& operator=(const GlobalLaunchShadow&) = delete;
+
+    /// What a block did to one cell: the last write and the last read.
+    struct Touch {
+        const GlobalRegion* region;
+        std::size_t cell;
+        GlobalAccessRecord write{}, read{};
+    };
+    /// A block's turn to say what it touched. As long as one lives, no other block gets a word in.
+    class HandIn {
+      public:
+        HandIn(GlobalLaunchShadow& launch, std::uint64_t block)
+            : launch_(launch), lock_(launch.mutex_), block_(block) {}
+        void take(std::span<const Touch> touched);
+
+      private:
+        GlobalLaunchShadow& launch_;
+        std::scoped_lock<std::mutex> lock_;
+        std::uint64_t block_;
+        Page* page_ = nullptr;  // of the last touch
+    };
+
+    bool has_conflict() const { return has_conflict_; }
+
+    /// The conflict to report, if one involves no block beyond `last_block`. Call it when all workers are done.
+    std::optional<MachineError::Report> conflict(std::uint64_t last_block) const;
+
+    /// Nothing more comes. Writes of this launch count as values for the launches after it.
+    void end();
+
+    const GlobalRegions& regions() const { return regions_; }
+    const GlobalLaunchShadow* previous() const { return previous_.get(); }
+
+    /// What a kernel that starts early may not touch before it has waited: who in this launch wrote the element there,
+    /// or, where `reads` count as well, read it.
+    struct Claim {
+        std::string kernel;
+        bool wrote;
+        Witness witness;
+    };
+    std::optional<Claim> claim(std::uintptr_t address, bool reads) const;
+
+    std::uint64_t number() const { return number_; }  ///< no two launches have the same
+
+  private:
+    /// In one word: a cell needs three, and there is a cell for every element that kernels write.
+    struct Party {
+        std::uint64_t block_after : 38 = 0;  // 1 + the block's number; 0: nobody
+        std::uint64_t thread : 10 = 0;
+        std::uint64_t instruction : 16 = 0;
+        bool known() const { return block_after != 0; }
+    };
+    struct Cell {
+        Party writer, reader, other_reader;
+    };
+    static constexpr std::size_t kPageCells = 256;
+    struct Page {
+        const GlobalRegion* region;
+        std::size_t first_cell;
+        std::array<Cell, kPageCells> cells{};
+    };
+    struct Instruction {
+        SourceSite site;
+        int tensor;
+        friend bool operator==(const Instruction&, const Instruction&) = default;
+    };
+
+    enum class Kind { both_write, later_reads, later_writes };
+    struct Conflict {
+        Party later, earlier;  // by the number of the block
+        const GlobalRegion* region;
+        std::size_t cell;
+        Kind kind;
+        bool comes_before(const Conflict& other) const;
+    };
+
+    Page& page_of(const GlobalRegion& region, std::size_t cell);
+    Party party(std::uint64_t block, const GlobalAccessRecord& access);
+    void note(const Instruction& instruction);
+    void meet_other_block(Party newcomer, bool newcomer_writes, Party other, bool other_writes, const Touch& where);
+    static void keep_lowest_readers(Cell& cell, Party reader);
+    std::array<unsigned, 3> index_of(std::uint64_t block) const;
+
+    const std::string kernel_;
+    const dim3 grid_;
+    const std::uint64_t number_;
+    std::shared_ptr<const GlobalLaunchShadow> previous_;
+    const GlobalRegions regions_;
+    std::mutex mutex_;  // of everything below
+    std::unordered_map<std::uintptr_t, std::unique_ptr<Page>> pages_;
+    std::vector<Instruction> instructions_;
+    std::size_t recent_instruction_ = 0;
+    std::optional<Conflict> first_conflict_;
+    std::atomic<bool> has_conflict_ = false;
+};
+
+/// What the running block of one worker does to global memory. Inside a block the rules of shared memory hold: see
+/// SharedMemory for intervals. Memory that kernels only read costs two comparisons an access.
+class GlobalShadow {
+  public:
+    void start_block(GlobalLaunchShadow& launch, std::uint64_t block);
+
+    /// Tells the launch what the block did, also when it ends early.
+    void end_block();
+
+    void open_block_interval() {
+        ++block_interval_;
+        if (waited_.any()) waited_.set();  // who comes out of a barrier has waited, if anyone before it had
+    }
+
+    /// The thread waits for the launch before this one, where that may still run.
+    void wait_for_previous_launch(int thread) { waited_.set(std::size_t(thread)); }
+
+    void access(bool write, int tensor, const void* p, std::size_t bytes, int thread, std::uint32_t warp_interval,
+                SourceSite site) {
+        const auto address = reinterpret_cast<std::uintptr_t>(p);
+        if (address - known_[tensor].begin >= known_[tensor].bytes) [[unlikely]]
+            look_up(tensor, address);
+        const GlobalRegion* const region = known_[tensor].region;
+        if (region && launch_->previous() && !waited_[std::size_t(thread)]) [[unlikely]]
+            look_back(write, address, bytes, {thread, tensor, site});
+        if (region) touch(write, *region, address, bytes, {thread, tensor, site}, warp_interval);
+    }
+
+  private:
+    enum class Readers : std::uint8_t { one_thread, one_warp, several_warps };
+
+    struct Cell {
+        std::uint32_t write_interval = 0, write_warp_interval = 0;
+        std::uint32_t read_interval = 0, read_warp_interval = 0;
+        std::uint16_t writer = 0, reader = 0, other_reader = 0;
+        Readers readers = Readers::one_thread;
+        std::uint8_t write_tensor = 0, read_tensor = 0;
+        SourceSite write_site, read_site, other_read_site;
+    };
+    static_assert(kMaxTensorNames <= 256);
+
+    /// A block touches few of the cells that a launch does, so they are gathered in chunks as it meets them.
+    static constexpr std::size_t kChunkCells = 16;
+    struct Chunk {
+        const GlobalRegion* region;
+        std::size_t first_cell;
+        std::array<Cell, kChunkCells> cells;
+    };
+
+    /// The region around the last access through a tensor, or the gap between two of them: then `region` is null.
+    struct Known {
+        std::uintptr_t begin = 0, bytes = 0;
+        const GlobalRegion* region = nullptr;
+    };
+
+    void look_up(int tensor, std::uintptr_t address);
+    [[gnu::cold, gnu::noinline]] void look_back(bool write, std::uintptr_t address, std::size_t bytes,
+                                                const GlobalAccessRecord& access) const;
+    void touch(bool write, const GlobalRegion& region, std::uintptr_t address, std::size_t bytes,
+               const GlobalAccessRecord& access, std::uint32_t warp_interval);
+    Chunk& chunk_of(const GlobalRegion& region, std::size_t cell);
+    void read_cell(Cell& c, std::uintptr_t address, const GlobalAccessRecord& access, std::uint32_t warp_interval);
+    void write_cell(Cell& c, std::uintptr_t address, const GlobalAccessRecord& access, std::uint32_t warp_interval);
+    static bool same_warp(int a, int b) { return a / 32 == b / 32; }
+    bool written_here(const Cell& c) const { return c.write_interval >= first_interval_; }
+
+    // These return while the machine is lenient.
+    [[gnu::cold, gnu::noinline]] void unwritten(std::uintptr_t address, const GlobalAccessRecord& reader) const;
+    [[gnu::cold, gnu::noinline]] void race(const char* does, std::uintptr_t address, const GlobalAccessRecord& access,
+                                           const char* did, const GlobalAccessRecord& other) const;
+
+    GlobalLaunchShadow* launch_ = nullptr;
+    std::uint64_t launch_number_ = 0, block_ = 0;
+    std::array<Known, kMaxTensorNames> known_{};
+    ChunkIndex chunk_numbers_;   // by the address of their first cells
+    std::vector<Chunk> chunks_;  // the first used_chunks_ belong to this block
+    std::size_t used_chunks_ = 0;
+    std::uintptr_t recent_key_ = 0;
+    std::uint32_t recent_chunk_ = 0;
+    // Intervals only grow, across blocks too: what an earlier block left in a chunk is older than first_interval_.
+    std::uint32_t first_interval_ = 1, block_interval_ = 1;
+    std::bitset<1024> waited_;  // by thread: for the launch before
+};
+
+}  // namespace cpu
+}  // namespace simt

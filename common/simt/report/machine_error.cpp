@@ -1,0 +1,117 @@
+#include "common/simt/report/machine_error.h"
+
+#include <cstdint>
+#include <utility>
+
+namespace simt {
+
+std::string SourceSite::text() const {
+    if (!known()) return "unknown line";
+    std::string_view path = file();
+    if (const auto last = path.rfind('/'); last != path.npos && last > 0)
+        if (const auto before = path.rfind('/', last - 1); before != path.npos) path.remove_prefix(before + 1);
+    return std::string(path) + ":" + std::to_string(line());
+}
+
+std::string_view name_of(Fault fault) {
+    switch (fault) {
+        case Fault::race:
+            return "shared-memory race";
+        case Fault::uninitialised_read:
+            return "read of uninitialised shared memory";
+        case Fault::out_of_bounds:
+            return "access out of bounds";
+        case Fault::misaligned:
+            return "misaligned vector access";
+        case Fault::barrier_divergence:
+            return "diverged barrier";
+        case Fault::collective_divergence:
+            return "diverged warp collective";
+        case Fault::invalid_collective:
+            return "invalid warp collective";
+        case Fault::deadlock:
+            return "deadlock";
+        case Fault::global_race:
+            return "race in global memory";
+        case Fault::unwritten_read:
+            return "read of global memory that no kernel has written";
+        case Fault::partial_write:
+            return "result written in part";
+        case Fault::arena_overflow:
+            return "shared memory overflow";
+        case Fault::copy_in_flight:
+            return "asynchronous copy in flight";
+        case Fault::copy_not_awaited:
+            return "asynchronous copy never waited for";
+        case Fault::unsupported:
+            return "instruction that the device does not have";
+    }
+    return "unknown fault";
+}
+
+std::string text_of(const std::array<unsigned, 3>& block) {
+    return "block (" + std::to_string(block[0]) + ", " + std::to_string(block[1]) + ", " + std::to_string(block[2]) +
+           ")";
+}
+
+namespace {
+
+std::string describe(const MachineError::Report& r) {
+    std::string text(name_of(r.fault));
+    text += " in " + r.kernel;
+    if (r.fault != Fault::partial_write) text += ", " + text_of(r.block);
+    text += "\n  " + r.what;
+    for (const Witness& w : {r.first, r.second})
+        if (w.thread >= 0)
+            text += "\n  thread " + std::to_string(w.thread) + (w.block ? " of " + text_of(*w.block) : "") + " at " +
+                    w.site.text();
+    if (!r.advice.empty()) text += "\n  " + r.advice;
+    return text;
+}
+
+std::string triple(const std::array<unsigned, 3>& size) {
+    return "(" + std::to_string(size[0]) + ", " + std::to_string(size[1]) + ", " + std::to_string(size[2]) + ")";
+}
+
+/// What CUDA's error codes leave unsaid: the limit that the launch breaks, and the way out. Empty if none is known to
+/// be broken.
+std::string limit_broken_by(const RefusedLaunch& l) {
+    constexpr std::array<unsigned, 3> grid_limit = {0x7fffffff, 65535, 65535}, block_limit = {1024, 1024, 64};
+    const std::uint64_t threads = std::uint64_t{l.block[0]} * l.block[1] * l.block[2];
+    const auto has_zero = [](const auto& size) { return size[0] == 0 || size[1] == 0 || size[2] == 0; };
+    const auto exceeds = [](const auto& size, const auto& limit) {
+        return size[0] > limit[0] || size[1] > limit[1] || size[2] > limit[2];
+    };
+    if (has_zero(l.grid) || has_zero(l.block))
+        return "the grid " + triple(l.grid) + " of blocks " + triple(l.block) +
+               " is empty in one dimension; every dimension must be at least 1";
+    if (threads > std::uint64_t(l.max_threads_per_block))
+        return "a block " + triple(l.block) + " has " + std::to_string(threads) + " threads, the device allows " +
+               std::to_string(l.max_threads_per_block) + "; use smaller blocks and more of them";
+    if (exceeds(l.block, block_limit))
+        return "the block " + triple(l.block) + " is larger than " + triple(block_limit) +
+               " in one dimension; put the long one first, or use smaller blocks";
+    if (exceeds(l.grid, grid_limit))
+        return "the grid " + triple(l.grid) + " is larger than " + triple(grid_limit) +
+               " in one dimension; put the long one first, or give each block more work";
+    if (l.required_shared_bytes > l.shared_bytes_limit)
+        return "the launch asks for " + std::to_string(l.required_shared_bytes) +
+               " bytes of shared memory per block, the device allows " + std::to_string(l.shared_bytes_limit) +
+               "; use smaller tiles, a shorter sequence or a smaller head dimension";
+    return "";
+}
+
+std::string describe(const RefusedLaunch& l) {
+    const std::string limit = limit_broken_by(l);
+    return l.kernel + ": " + l.call + " failed with " + l.code_name + " (" + std::to_string(l.code) + ") on " +
+           l.device + (limit.empty() ? "" : ": " + limit);
+}
+
+}  // namespace
+
+MachineError::MachineError(Report report) : std::runtime_error(describe(report)), report_(std::move(report)) {}
+
+LaunchError::LaunchError(RefusedLaunch launch)
+    : std::runtime_error(describe(launch)), RefusedLaunch(std::move(launch)) {}
+
+}  // namespace simt

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/simt/report/source_site.h"
+
+namespace simt {
+
+/// What the CPU machine can find wrong with a kernel while it runs.
+enum class Fault {
+    race,                   ///< two threads touch one shared element, one of them writes, no barrier between
+    uninitialised_read,     ///< shared memory read before anyone wrote it
+    out_of_bounds,          ///< an index outside a tile or tensor
+    misaligned,             ///< a vector access that is not aligned to its size
+    barrier_divergence,     ///< the threads of a block do not all reach the same __syncthreads()
+    collective_divergence,  ///< the lanes of a mask do not all reach the same warp collective
+    invalid_collective,     ///< a mask without the caller, or a shuffle that reads a lane outside the mask
+    deadlock,               ///< no thread can go on
+    global_race,            ///< two threads touch one element of global memory, one writes, and nothing orders them
+    unwritten_read,         ///< an output or workspace read before any kernel wrote it
+    partial_write,          ///< an element of a result that no kernel wrote
+    arena_overflow,         ///< the kernel carves more shared memory than its launch asked for
+    copy_in_flight,         ///< an element touched while an asynchronous copy still fills it
+    copy_not_awaited,       ///< a thread returned with an asynchronous copy that it never waited for
+    unsupported,            ///< an instruction that the imitated device does not have
+};
+
+/// In words: "shared-memory race".
+std::string_view name_of(Fault);
+
+/// One thread's part in a fault.
+struct Witness {
+    int thread = -1;                                 ///< Linear index in the block; -1 where no thread is to be named.
+    SourceSite site;                                 ///< The source line that it was at.
+    std::optional<std::array<unsigned, 3>> block{};  ///< Where two blocks are involved.
+};
+
+/// "block (1, 0, 0)"
+std::string text_of(const std::array<unsigned, 3>& block);
+
+/// A diagnosed mistake in a kernel: what happened, to which kernel and block, and the threads and source lines
+/// involved.
+class MachineError : public std::runtime_error {
+  public:
+    /// The diagnosis in parts; what() is all of it as text.
+    struct Report {
+        Fault fault{};                    ///< the kind of mistake
+        std::string kernel{};             ///< its name
+        std::array<unsigned, 3> block{};  ///< (means nothing for partial_write)
+        Witness first{};                  ///< the thread that was running when the fault was found
+        Witness second{};                 ///< the other party, if there is one
+        std::string what{};               ///< the finding in a sentence or two
+        std::string advice{};             ///< what would mend it; may be empty
+        /// Where the code of the thread that was running stood, innermost first: addresses to return to, for who can
+        /// tell a line from them. A line of a helper alone does not say who called it.
+        std::vector<std::uintptr_t> calls{};
+    };
+
+    /// With the report as text for what().
+    explicit MachineError(Report report);
+
+    /// The diagnosis in parts.
+    const Report& report() const { return report_; }
+
+  private:
+    Report report_;
+};
+
+/// A launch, or a call that prepares one, that the device refused: what was asked for, and what the device allows.
+struct RefusedLaunch {
+    std::string kernel{};                     ///< its name
+    std::string call{};                       ///< the CUDA call that failed, e.g. "cudaLaunchKernelEx"
+    int code = 0;                             ///< cudaError_t
+    std::string code_name{};                  ///< e.g. "cudaErrorInvalidValue"
+    std::array<unsigned, 3> grid{}, block{};  ///< x, y, z, as asked for
+    std::size_t required_shared_bytes = 0;    ///< for each block, as asked for
+    std::size_t shared_bytes_limit = 0;       ///< the device's limit with opt-in
+    int max_threads_per_block = 0;            ///< of the device
+    std::string device{};                     ///< product name
+};
+
+/// The device refused a launch. The machine that ran it keeps working.
+class LaunchError : public std::runtime_error, public RefusedLaunch {
+  public:
+    /// With all of it as text for what().
+    explicit LaunchError(RefusedLaunch launch);
+};
+
+}  // namespace simt

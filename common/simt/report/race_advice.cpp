@@ -1,0 +1,23 @@
+#include "common/simt/report/race_advice.h"
+
+namespace simt {
+inline namespace cpu {
+
+std::string race_advice(const RacingAccess& one, const RacingAccess& other) {
+    if (one.site == other.site && one.site.known()) {
+        if (one.writes && other.writes)
+            return "both write at the same line: two threads own one element, so let a single one of them write it, "
+                   "or, "
+                   "where they wrote in different steps of a loop, let a __syncthreads() lie between the steps";
+        return "one line both reads and writes what several threads touch: split it, and let a __syncthreads() lie "
+               "between the reading and the writing";
+    }
+    // Other threads may meet here than the two that were met first, so that these share a warp decides nothing.
+    if (one.thread / 32 == other.thread / 32)
+        return "__syncthreads() between the two lines orders them; since the two threads share a warp, __syncwarp() is "
+               "enough if no thread of another warp meets them there";
+    return "the two threads are in different warps: only __syncthreads() between the two lines orders them";
+}
+
+}  // namespace cpu
+}  // namespace simt

@@ -1,0 +1,104 @@
+#include "common/simt/views/views_cpu.h"
+
+#include <cstring>
+#include <vector>
+
+#include "common/simt/report/leniency.h"
+
+namespace simt {
+inline namespace cpu {
+namespace {
+
+constexpr std::size_t kArenaAlignment = 16;
+
+std::string place(int row, int column) { return "(" + std::to_string(row) + ", " + std::to_string(column) + ")"; }
+
+std::string span_of(int vector_width) {
+    return vector_width == 1 ? "" : ", a vector of " + std::to_string(vector_width) + " elements,";
+}
+
+/// Where accesses to global memory out of bounds go while the machine is lenient: poison, whatever was written there.
+void* nowhere() {
+    alignas(16) static thread_local std::byte memory[SharedMemory::kNowhereBytes];
+    return std::memset(memory, 0xFF, sizeof(memory));
+}
+
+/// "K(0, 3, 64, :)": the indices that slicing has fixed, those of this access, and ":" for what is still open.
+[[noreturn]] void fail_tensor_index(SliceOfTensor slice, std::span<const std::int64_t> indices, int dimension,
+                                    std::int64_t extent, int vector_width, SourceSite site) {
+    std::vector<std::int64_t> all = global_indices(slice.tensor, reinterpret_cast<std::uintptr_t>(slice.data));
+    const std::size_t rank = std::size_t(slice.rank), sliced = all.size() < rank ? 0 : all.size() - rank;
+    all.resize(sliced);
+    all.insert(all.end(), indices.begin(), indices.end());
+    std::string name = tensor_name(slice.tensor);
+    for (std::size_t i = 0; i < sliced + rank; ++i)
+        name += (i == 0 ? "(" : ", ") + (i < all.size() ? std::to_string(all[i]) : ":");
+    Block& block = Block::current();
+    block.fail({.fault = Fault::out_of_bounds,
+                .first = {block.thread(), site},
+                .what = name + ")" + span_of(vector_width) + " lies outside the tensor: index " +
+                        std::to_string(indices[std::size_t(dimension)]) + " in dimension " +
+                        std::to_string(sliced + std::size_t(dimension)) + ", whose extent is " + std::to_string(extent),
+                .advice = "the last tile of a ragged length needs a guard such as `if (row < length)`"});
+}
+
+[[noreturn]] void fail_askew(const std::string& element, std::size_t alignment, SourceSite site) {
+    Block& block = Block::current();
+    block.fail({.fault = Fault::misaligned,
+                .first = {block.thread(), site},
+                .what = element + " is not aligned to " + std::to_string(alignment) +
+                        " bytes, or its neighbours do not follow it in memory",
+                .advice = "a vector access needs contiguous elements and an address that is a multiple of its size; "
+                          "fall back to single elements where strides or offsets do not give that"});
+}
+
+}  // namespace
+
+void* fail_index(const char* view, int row, int column, int rows, int columns, int vector_width, SourceSite site) {
+    Block& block = Block::current();
+    if (ScopedLeniency::active()) return block.shared.nowhere();
+    block.fail({.fault = Fault::out_of_bounds,
+                .first = {block.thread(), site},
+                .what = std::string(view) + place(row, column) + span_of(vector_width) + " lies outside the tile of " +
+                        std::to_string(rows) + " rows and " + std::to_string(columns) + " columns",
+                .advice = "a loop over the tile must end at its rows and columns, and a vector must end before the row "
+                          "does"});
+}
+
+void fail_alignment(const char* view, int row, int column, std::size_t alignment, SourceSite site) {
+    fail_askew(view + place(row, column), alignment, site);
+}
+
+void* fail_index(SliceOfTensor slice, std::span<const std::int64_t> indices, int dimension, std::int64_t extent,
+                 int vector_width, SourceSite site) {
+    if (ScopedLeniency::active()) return nowhere();
+    fail_tensor_index(slice, indices, dimension, extent, vector_width, site);
+}
+
+void fail_slice(SliceOfTensor slice, std::span<const std::int64_t> indices, int dimension, std::int64_t extent,
+                SourceSite site) {
+    fail_tensor_index(slice, indices, dimension, extent, 1, site);
+}
+
+void fail_alignment(int tensor, const void* element, std::size_t alignment, SourceSite site) {
+    fail_askew(global_element_name(tensor, reinterpret_cast<std::uintptr_t>(element)), alignment, site);
+}
+
+void* SharedArena::carve(const char* name, int rows, int columns, int pitch, std::size_t element_bytes,
+                         SourceSite site) {
+    Block& block = Block::current();
+    const std::size_t offset = used_, bytes = std::size_t(rows) * std::size_t(pitch) * element_bytes;
+    used_ += (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+    if (rows < 0 || pitch < columns || columns < 0 || used_ > block.shared.bytes())
+        block.fail({.fault = Fault::arena_overflow,
+                    .first = {block.thread(), site},
+                    .what = std::string("carving ") + name + " [" + std::to_string(rows) + ", " +
+                            std::to_string(pitch) + "] brings the total to " + std::to_string(used_) +
+                            " bytes, but the launch asked for " + std::to_string(block.shared.bytes()),
+                    .advice = "dynamicSmemBytes of the launch must cover every tile, each rounded up to 16 bytes"});
+    block.shared.name_region({name, offset, rows, columns, pitch, int(element_bytes)});
+    return block.shared.data() + offset;
+}
+
+}  // namespace cpu
+}  // namespace simt

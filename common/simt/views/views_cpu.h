@@ -1,0 +1,343 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <type_traits>
+
+#include "common/simt/language/float16.h"
+#include "common/simt/language/vector.h"
+#include "common/simt/machine/block.h"
+#include "common/simt/views/tensor_argument.h"
+
+namespace simt {
+inline namespace cpu {
+
+/// What a view's element access gives: it knows whether the program reads or writes, and tells the machine. It lives
+/// for one expression: `auto x = tile(r, c)` does not read, so nothing can be done with such an x. Write `float x = …`.
+template <class T, class Memory>
+class Ref {
+    using Value = std::remove_const_t<T>;
+
+  public:
+    /// Of `element`; `memory` knows whom to tell.
+    Ref(T* element, Memory memory) : element_(element), memory_(memory) {}
+    Ref(const Ref&) = default;
+
+    /// Reads.
+    [[gnu::always_inline]] operator Value() const&& {
+        memory_.note_read(element_, sizeof(T));
+        return *element_;
+    }
+
+    /// Reads and converts: float(tile(r, c)).
+    template <class U>
+    requires(!std::is_same_v<U, Value> && std::is_constructible_v<U, Value>) explicit operator U() const&& {
+        memory_.note_read(element_, sizeof(T));
+        return static_cast<U>(*element_);
+    }
+
+    /// Writes; the last two read first.
+    void operator=(Value value) const&& requires(!std::is_const_v<T>) {
+        memory_.note_write(element_, sizeof(T));
+        *element_ = value;
+    }
+    void operator=(const Ref& other) const&& requires(!std::is_const_v<T>) {
+        std::move(*this) = static_cast<Value>(Ref(other));
+    }
+    void operator+=(Value value) const&& requires(!std::is_const_v<T>) {
+        memory_.note_read(element_, sizeof(T));
+        memory_.note_write(element_, sizeof(T));
+        *element_ += value;
+    }
+    void operator*=(Value value) const&& requires(!std::is_const_v<T>) {
+        memory_.note_read(element_, sizeof(T));
+        memory_.note_write(element_, sizeof(T));
+        *element_ *= value;
+    }
+
+    /// For instructions that take an address, and make the access known to the machine themselves.
+    T* address() const { return element_; }
+
+    /// Likewise: where the element lives, and the source line that named it.
+    const Memory& memory() const { return memory_; }
+
+  private:
+    T* element_;
+    Memory memory_;
+};
+
+struct SharedAccess {
+    std::size_t element_bytes;
+    SourceSite site;
+
+    [[gnu::always_inline]] void note_read(const void* p, std::size_t bytes) const {
+        Block& block = Block::current();
+        block.read_shared(SharedMemory::cells_of(block.shared.offset_of(p), bytes, element_bytes), site);
+    }
+    [[gnu::always_inline]] void note_write(const void* p, std::size_t bytes) const {
+        Block& block = Block::current();
+        block.write_shared(SharedMemory::cells_of(block.shared.offset_of(p), bytes, element_bytes), site);
+    }
+};
+
+struct GlobalAccess {
+    int tensor;
+    SourceSite site;
+
+    void note_read(const void* p, std::size_t bytes) const { note(false, p, bytes); }
+    void note_write(const void* p, std::size_t bytes) const { note(true, p, bytes); }
+    void note(bool write, const void* p, std::size_t bytes) const {
+        Block::current().access_global(write, tensor, p, bytes, site);
+    }
+};
+
+/// Reports a view's bad index or address. While the machine is lenient, fail_index returns memory that stands for the
+/// element. Nothing can stand for a slice.
+[[gnu::cold, gnu::noinline]] void* fail_index(const char* view, int row, int column, int rows, int columns,
+                                              int vector_width, SourceSite site);
+[[noreturn, gnu::cold, gnu::noinline]] void fail_alignment(const char* view, int row, int column, std::size_t alignment,
+                                                           SourceSite site);
+
+/// A tensor in global memory, or a slice of one: the last `rank` dimensions of what the host passed.
+struct SliceOfTensor {
+    int tensor;
+    const void* data;
+    int rank;
+};
+
+/// The same for global memory.
+[[gnu::cold, gnu::noinline]] void* fail_index(SliceOfTensor slice, std::span<const std::int64_t> indices, int dimension,
+                                              std::int64_t extent, int vector_width, SourceSite site);
+[[noreturn, gnu::cold, gnu::noinline]] void fail_slice(SliceOfTensor slice, std::span<const std::int64_t> indices,
+                                                       int dimension, std::int64_t extent, SourceSite site);
+[[noreturn, gnu::cold, gnu::noinline]] void fail_alignment(int tensor, const void* element, std::size_t alignment,
+                                                           SourceSite site);
+
+/// A matrix in shared memory whose shape is known when the kernel is compiled. Rows lie `Pitch` elements apart; a pitch
+/// above `Columns` is padding against bank conflicts.
+template <class T, int Rows, int Columns, int Pitch = Columns>
+class SharedTile {
+    static_assert(sizeof(T) % SharedMemory::kCellBytes == 0, "races are tracked in cells of two bytes");
+    static_assert(Rows >= 1 && Columns >= 1 && Pitch >= Columns, "a row must fit into its pitch");
+
+  public:
+    using Element = T;  ///< what it is made of
+
+    /// Its shape, and what it takes of shared memory.
+    static constexpr int rows() { return Rows; }
+    static constexpr int columns() { return Columns; }
+    static constexpr std::size_t bytes = std::size_t{Rows} * Pitch * sizeof(T);
+
+    /// At `base`, in the memory of the running block; SharedArena::tile() makes them.
+    SharedTile(T* base, const char* name) : base_(base), name_(name) {}
+
+    /// One element. A stray index is reported with the caller's source line.
+    Ref<T, SharedAccess> operator()(int row, int column, SourceSite site = SourceSite::here()) const {
+        if (unsigned(row) >= unsigned(Rows) || unsigned(column) >= unsigned(Columns)) [[unlikely]]
+            return {static_cast<T*>(fail_index(name_, row, column, Rows, Columns, 1, site)), {sizeof(T), site}};
+        return {base_ + row * Pitch + column, {sizeof(T), site}};
+    }
+
+    /// `sizeof(V) / sizeof(T)` neighbours of one row at once, from `column` on.
+    template <class V>
+    Ref<V, SharedAccess> vec(int row, int column, SourceSite site = SourceSite::here()) const {
+        constexpr int width = sizeof(V) / sizeof(T);
+        if (unsigned(row) >= unsigned(Rows) || column < 0 || column + width > Columns) [[unlikely]]
+            return {static_cast<V*>(fail_index(name_, row, column, Rows, Columns, width, site)), {sizeof(T), site}};
+        T* const element = base_ + row * Pitch + column;
+        if (reinterpret_cast<std::uintptr_t>(element) % sizeof(V)) [[unlikely]]
+            fail_alignment(name_, row, column, sizeof(V), site);
+        return {reinterpret_cast<V*>(element), {sizeof(T), site}};
+    }
+
+  private:
+    T* base_;
+    const char* name_;
+};
+
+/// A matrix in shared memory whose shape is known only at launch.
+template <class T>
+class SharedMatrix {
+    static_assert(sizeof(T) % SharedMemory::kCellBytes == 0, "races are tracked in cells of two bytes");
+
+  public:
+    using Element = T;  ///< what it is made of
+
+    /// Its shape.
+    int rows() const { return rows_; }
+    int columns() const { return columns_; }
+
+    /// At `base`, in the memory of the running block; SharedArena::matrix() makes them.
+    SharedMatrix(T* base, int rows, int columns, const char* name)
+        : base_(base), rows_(rows), columns_(columns), name_(name) {}
+
+    /// One element. A stray index is reported with the caller's source line.
+    Ref<T, SharedAccess> operator()(int row, int column, SourceSite site = SourceSite::here()) const {
+        if (unsigned(row) >= unsigned(rows_) || unsigned(column) >= unsigned(columns_)) [[unlikely]]
+            return {static_cast<T*>(fail_index(name_, row, column, rows_, columns_, 1, site)), {sizeof(T), site}};
+        return {base_ + std::ptrdiff_t(row) * columns_ + column, {sizeof(T), site}};
+    }
+
+    /// As SharedTile::vec().
+    template <class V>
+    Ref<V, SharedAccess> vec(int row, int column, SourceSite site = SourceSite::here()) const {
+        constexpr int width = sizeof(V) / sizeof(T);
+        if (unsigned(row) >= unsigned(rows_) || column < 0 || column + width > columns_) [[unlikely]]
+            return {static_cast<V*>(fail_index(name_, row, column, rows_, columns_, width, site)), {sizeof(T), site}};
+        T* const element = base_ + std::ptrdiff_t(row) * columns_ + column;
+        if (reinterpret_cast<std::uintptr_t>(element) % sizeof(V)) [[unlikely]]
+            fail_alignment(name_, row, column, sizeof(V), site);
+        return {reinterpret_cast<V*>(element), {sizeof(T), site}};
+    }
+
+  private:
+    T* base_;
+    int rows_, columns_;
+    const char* name_;
+};
+
+/// Carves tiles from the shared memory that the launch asked for, one after the other, each aligned to 16 bytes. Every
+/// thread carves the same tiles in the same order.
+class SharedArena {
+  public:
+    /// The next tile: `Pitch * Rows` elements. Complains where the launch asked for less.
+    template <class T, int Rows, int Columns, int Pitch = Columns>
+    SharedTile<T, Rows, Columns, Pitch> tile(const char* name, SourceSite site = SourceSite::here()) {
+        return {static_cast<T*>(carve(name, Rows, Columns, Pitch, sizeof(T), site)), name};
+    }
+
+    /// The same with a shape that is known at launch only.
+    template <class T>
+    SharedMatrix<T> matrix(const char* name, int rows, int columns, SourceSite site = SourceSite::here()) {
+        return {static_cast<T*>(carve(name, rows, columns, columns, sizeof(T), site)), rows, columns, name};
+    }
+
+  private:
+    void* carve(const char* name, int rows, int columns, int pitch, std::size_t element_bytes, SourceSite site);
+    std::size_t used_ = 0;
+};
+
+/// The launch's dynamic shared memory as a bare pointer, which nothing checks.
+template <class T>
+T* dynamic_shared_memory() {
+    return reinterpret_cast<T*>(Block::current().shared.data());
+}
+
+/// A tensor in global memory: a base, extents, strides in elements, and the name under which its traffic is counted.
+template <class T, int Rank>
+class GlobalTensor {
+  public:
+    GlobalTensor() = default;
+
+    /// Of `Rank` extents and strides; global_tensor() makes them.
+    GlobalTensor(T* data, const std::int64_t* extents, const std::int64_t* strides, int tensor)
+        : GlobalTensor(Slice(), data, extents, strides, tensor) {
+        GlobalView view{
+            .tensor = tensor, .base = reinterpret_cast<std::uintptr_t>(data), .element_bytes = sizeof(T), .rank = Rank};
+        std::copy_n(extents, Rank, view.extents.begin());
+        std::copy_n(strides, Rank, view.strides.begin());
+        note_view(view, !std::is_const_v<T>, alignof(T));
+    }
+
+    /// Elements along a dimension.
+    std::int64_t extent(int dimension) const { return extents_[dimension]; }
+
+    /// One element, by an index for each dimension. A stray one is reported with the caller's source line.
+    Ref<T, GlobalAccess> operator()(std::int64_t i, SourceSite site = SourceSite::here()) const requires(Rank == 1) {
+        return {element(1, site, i), {tensor_, site}};
+    }
+    Ref<T, GlobalAccess> operator()(std::int64_t i, std::int64_t j, SourceSite site = SourceSite::here()) const
+        requires(Rank == 2) {
+        return {element(1, site, i, j), {tensor_, site}};
+    }
+    Ref<T, GlobalAccess> operator()(std::int64_t i, std::int64_t j, std::int64_t k,
+                                    SourceSite site = SourceSite::here()) const requires(Rank == 3) {
+        return {element(1, site, i, j, k), {tensor_, site}};
+    }
+    Ref<T, GlobalAccess> operator()(std::int64_t i, std::int64_t j, std::int64_t k, std::int64_t l,
+                                    SourceSite site = SourceSite::here()) const requires(Rank == 4) {
+        return {element(1, site, i, j, k, l), {tensor_, site}};
+    }
+
+    /// `sizeof(V) / sizeof(T)` neighbours along the last dimension, from `column` on; that dimension must be
+    /// contiguous.
+    template <class V>
+    auto vec(std::int64_t row, std::int64_t column, SourceSite site = SourceSite::here()) const requires(Rank == 2) {
+        constexpr int width = sizeof(V) / sizeof(T);
+        using Vector = std::conditional_t<std::is_const_v<T>, const V, V>;
+        T* const first = element(width, site, row, column);
+        if (reinterpret_cast<std::uintptr_t>(first) % sizeof(V) || strides_[1] != 1) [[unlikely]]
+            fail_alignment(tensor_, first, sizeof(V), site);
+        return Ref<Vector, GlobalAccess>{reinterpret_cast<Vector*>(first), {tensor_, site}};
+    }
+
+    /// The tensor that is left when the first indices are fixed: `K.slice(batch, head)` is a matrix.
+    GlobalTensor<T, Rank - 1> slice(std::int64_t i, SourceSite site = SourceSite::here()) const requires(Rank > 1) {
+        return {{}, start_of_slice(site, i), extents_ + 1, strides_ + 1, tensor_};
+    }
+    GlobalTensor<T, Rank - 2> slice(std::int64_t i, std::int64_t j, SourceSite site = SourceSite::here()) const
+        requires(Rank > 2) {
+        return {{}, start_of_slice(site, i, j), extents_ + 2, strides_ + 2, tensor_};
+    }
+
+  private:
+    template <class, int>
+    friend class GlobalTensor;
+    struct Slice {};  // of a tensor that the machine knows
+    GlobalTensor(Slice, T* data, const std::int64_t* extents, const std::int64_t* strides, int tensor)
+        : data_(data), tensor_(tensor) {
+        for (int i = 0; i < Rank; ++i) {
+            extents_[i] = extents[i];
+            strides_[i] = strides[i];
+        }
+    }
+
+    /// The element at these indices, the first ones of the tensor's; along the last dimension `width` are asked for.
+    template <class... Index>
+    T* element(int width, SourceSite site, Index... index) const {
+        T* place = data_;
+        int dimension = 0;
+        const auto step = [&](std::int64_t i) {
+            const int d = dimension++, neighbours = d + 1 == Rank ? width : 1;
+            const bool inside = i >= 0 && i + neighbours <= extents_[d];
+            if (!inside) [[unlikely]]
+                place = static_cast<T*>(fail_index({tensor_, data_, Rank},
+                                                   std::array<std::int64_t, sizeof...(Index)>{index...}, d, extents_[d],
+                                                   neighbours, site));
+            else
+                place += i * strides_[d];
+            return inside;
+        };
+        static_cast<void>((step(index) && ...));
+        return place;
+    }
+
+    template <class... Index>
+    T* start_of_slice(SourceSite site, Index... index) const {
+        const std::array<std::int64_t, sizeof...(Index)> at{index...};
+        T* start = data_;
+        for (std::size_t d = 0; d < at.size(); ++d) {
+            if (at[d] < 0 || at[d] >= extents_[d]) [[unlikely]]
+                fail_slice({tensor_, data_, Rank}, at, int(d), extents_[d], site);
+            start += at[d] * strides_[d];
+        }
+        return start;
+    }
+
+    T* data_ = nullptr;
+    std::int64_t extents_[Rank] = {}, strides_[Rank] = {};
+    int tensor_ = 0;
+};
+
+/// The view that a kernel takes of what the host passed.
+template <class T, int Rank>
+GlobalTensor<T, Rank> global_tensor(const TensorArgument& argument) {
+    return {static_cast<T*>(argument.data), argument.extents.data(), argument.strides.data(), tensor_id(argument.name)};
+}
+
+}  // namespace cpu
+}  // namespace simt

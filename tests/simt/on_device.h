@@ -1,0 +1,52 @@
+#pragma once
+
+// What the tests share that run one kernel on both machines.
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <vector>
+
+#include "common/attention/machine.h"
+#include "common/reference/test_device.h"
+#include "common/simt/device/device.h"
+
+namespace ladder {
+
+/// The view of a matrix, or of a batch of them, of any type; rows may lie apart.
+inline simt::TensorArgument raw_argument(const char* name, const torch::Tensor& tensor) {
+    simt::TensorArgument argument{.name = name, .data = tensor.data_ptr(), .rank = int(tensor.dim())};
+    if (tensor.scalar_type() == torch::kFloat16) argument.type = simt::ElementType::f16;
+    if (tensor.scalar_type() == torch::kBFloat16) argument.type = simt::ElementType::bf16;
+    for (int i = 0; i < argument.rank; ++i) {
+        argument.extents[i] = tensor.size(i);
+        argument.strides[i] = tensor.stride(i);
+    }
+    return argument;
+}
+
+/// The devices that a comparing test uses: the CPU machine always, the GPU too under --device=cuda.
+inline std::vector<torch::Device> machines() {
+    std::vector<torch::Device> devices{torch::kCPU};
+    if (reference::test_device().is_cuda()) devices.push_back(reference::test_device());
+    return devices;
+}
+
+/// True on a GPU that lacks asynchronous copies and mma.m16n8k16; the test is then listed as not run.
+inline bool not_run_before_ampere() {
+    const torch::Device device = reference::test_device();
+    return device.is_cuda() && !device_limits(device).has_compute_capability(8, 0) &&
+           reference::not_run_on_gpu("needs compute capability 8.0");
+}
+
+/// Whether two tensors hold the same bits; equal() would say no to NaN.
+inline ::testing::AssertionResult same_bits(const torch::Tensor& got, const torch::Tensor& expected) {
+    const auto bits = [](const torch::Tensor& t) { return t.cpu().contiguous().view(torch::kUInt8); };
+    if (got.sizes() != expected.sizes()) return ::testing::AssertionFailure() << "shapes differ";
+    const torch::Tensor wrong = bits(got).ne(bits(expected)).nonzero();
+    if (wrong.size(0) == 0) return ::testing::AssertionSuccess();
+    return ::testing::AssertionFailure() << wrong.size(0) << " bytes of " << bits(got).numel()
+                                         << " differ, the first at byte index " << wrong[0];
+}
+
+}  // namespace ladder
