@@ -177,7 +177,7 @@ void launch_decode_combine(const CombineArguments& a) {
         early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
         early.val.programmaticStreamSerializationAllowed = 1;
         config.attrs = &early;
-        config.numAttrs = simt::current_device().has_compute_capability(9, 0) ? 1 : 0;
+        config.numAttrs = simt::current_device().has_feature(simt::Feature::early_launch) ? 1 : 0;
         simt::launch("decode_combine_kernel", config, decode_combine_kernel<T, D, Groups, AtOnce>,
                      CombineTensors<T>{.O_p = simt::global_tensor<const float, 3>(by_row(a.out_parts)),
                                        .LSE_p = simt::global_tensor<const float, 2>(by_row(a.lse_parts)),
