@@ -349,7 +349,7 @@ TEST(ResidentRow, FillsTheDeviceAndNoMore) {
     for (const simt::DeviceProfile& profile : simt::device_profiles())
         for (const simt::ElementType type : {simt::ElementType::f32, simt::ElementType::f16}) {
             const simt::Device device = device_from(profile);
-            const int64_t bytes = type == simt::ElementType::f32 ? 4 : 2, limit = device.shared_bytes_per_block_optin;
+            const int64_t bytes = int64_t(simt::element_bytes(type)), limit = device.shared_bytes_per_block_optin;
             for (int64_t columns = 8; columns <= 1 << 18; columns = columns * 3 / 2 / 8 * 8 + 8) {
                 const ResidentRow row = resident_row(device, type, columns);
                 SCOPED_TRACE(testing::Message()

@@ -180,11 +180,11 @@ DecodeArguments decode_arguments(Kernel kernel, const torch::Tensor& q, const to
     return arguments;
 }
 
-/// The lengths as the kernel reads them. ElementType names floating-point types only; the kernel knows that these are
-/// 32-bit integers.
+/// The lengths as the kernel reads them.
 simt::TensorArgument lengths_argument(const torch::Tensor& int32_lengths) {
     return {.name = "kv_lengths",
             .data = int32_lengths.data_ptr(),
+            .type = simt::ElementType::i32,
             .rank = 1,
             .extents = {int32_lengths.size(0)},
             .strides = {1}};

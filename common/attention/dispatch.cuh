@@ -18,6 +18,11 @@ void with_element_type(simt::ElementType type, Use&& use) {
             return use(std::type_identity<simt::f16>());
         case simt::ElementType::bf16:
             return use(std::type_identity<simt::bf16>());
+        case simt::ElementType::i32:
+        case simt::ElementType::e4m3:
+        case simt::ElementType::e5m2:
+            throw std::invalid_argument(std::string(name_of(type)) +
+                                        " elements: no kernel takes them; float32, float16 and bfloat16 are accepted");
     }
 }
 
