@@ -39,7 +39,7 @@ inline constexpr int kMostWarpsWithRegisters = 8, kWarpsWithSharedMemory = 16, k
 /// warps it can. Of floats that find no room, registers take as many as they can. (Not of 16-bit elements: to unpack
 /// eight at a time takes registers of its own, and there are 64 a thread. Measured on an H200: a third slower.)
 inline ResidentRow resident_row(const simt::Device& device, simt::ElementType type, std::int64_t columns) {
-    const std::int64_t element_bytes = type == simt::ElementType::f32 ? 4 : 2, row_bytes = columns * element_bytes;
+    const std::int64_t element_bytes = std::int64_t(simt::element_bytes(type)), row_bytes = columns * element_bytes;
     const auto states = [](int warps) { return simt::shared_bytes<float>(1, 2 * warps); };
     for (int warps = 1; warps <= kMostWarpsWithRegisters; warps *= 2)
         if (row_bytes <= bytes_in_registers(warps))

@@ -74,7 +74,7 @@ bool needs_asynchronous_copies(const torch::Tensor& x) {
 
 bool can_be_resident(const torch::Tensor& x) {
     return rows_are_aligned(x) &&
-           (!needs_asynchronous_copies(x) || device_limits(x.device()).has_compute_capability(8, 0));
+           (!needs_asynchronous_copies(x) || device_limits(x.device()).has_feature(simt::Feature::cp_async));
 }
 
 void check_resident(const torch::Tensor& x) {
@@ -84,7 +84,7 @@ void check_resident(const torch::Tensor& x) {
             "resident_softmax: the rows of x do not all start and end at multiples of 16 bytes; "
             "block_softmax takes them");
     if (needs_asynchronous_copies(x))
-        simt::require_compute_capability(device_limits(x.device()), 8, 0, "resident_softmax");
+        simt::require_feature(device_limits(x.device()), simt::Feature::cp_async, "resident_softmax");
 }
 
 }  // namespace

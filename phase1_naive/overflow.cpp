@@ -32,9 +32,13 @@ torch::ScalarType scalar_type(simt::ElementType type) {
         case simt::ElementType::bf16:
             return torch::kBFloat16;
         case simt::ElementType::f32:
+            return torch::kFloat32;
+        case simt::ElementType::i32:
+        case simt::ElementType::e4m3:
+        case simt::ElementType::e5m2:
             break;
     }
-    return torch::kFloat32;
+    throw std::invalid_argument(std::string(name_of(type)) + ": accepts float32, float16 and bfloat16");
 }
 
 std::vector<int64_t> table_lengths(const BlockedShape& shape, std::size_t limit, int64_t largest) {

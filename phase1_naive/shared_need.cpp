@@ -29,7 +29,7 @@ SharedNeed shared_need(const BlockedShape& shape, std::int64_t key_length) {
 std::int64_t largest_key_length(const BlockedShape& shape, std::size_t limit) {
     const std::size_t fixed = shared_need(shape, 0).total();
     if (fixed > limit) return 0;
-    const std::int64_t element = shape.type == simt::ElementType::f32 ? 4 : 2;
+    const std::int64_t element = std::int64_t(element_bytes(shape.type));
     const std::int64_t whole_matrices = shape.scheme == Scheme::q_blocked ? 2 : 1;
     const std::int64_t per_key = element * (whole_matrices * shape.head_dim + shape.block_rows);
     std::int64_t length = std::int64_t(limit - fixed) / per_key;
@@ -41,7 +41,7 @@ std::int64_t largest_block_rows(BlockedShape shape, std::int64_t key_length, std
     shape.block_rows = 0;
     const std::size_t fixed = shared_need(shape, key_length).total();
     if (fixed > limit) return 0;
-    const std::int64_t element = shape.type == simt::ElementType::f32 ? 4 : 2;
+    const std::int64_t element = std::int64_t(element_bytes(shape.type));
     const std::int64_t per_row = element * (shape.head_dim + key_length);
     shape.block_rows = std::min(std::int64_t(limit - fixed) / per_row, kMaxBlockRows);
     while (shape.block_rows > 0 && shared_need(shape, key_length).total() > limit) --shape.block_rows;

@@ -39,7 +39,7 @@ AttentionArguments checked(const torch::Tensor& q, const torch::Tensor& k, const
 bool can_be_tiled(const torch::Tensor& q, const AttentionArguments& problem) {
     const simt::Device device = device_limits(q.device());
     return q.scalar_type() == torch::kFloat32 && q.size(3) <= kWidestWideHeadDim &&
-           device.has_compute_capability(8, 0) &&
+           device.has_feature(simt::Feature::cp_async) &&
            cpu::fa1_tiled_shared_bytes(problem) <= std::size_t(device.shared_bytes_per_block_optin);
 }
 

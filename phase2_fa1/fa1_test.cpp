@@ -30,8 +30,6 @@ constexpr std::array<int, 8> kHeadDims{1, 20, 32, 33, 64, 100, 128, 256};
 
 const PoisonOutputs poison_outputs;  // an element that is never written stays NaN, and a step that reads it spreads it
 
-int element_bytes(simt::ElementType type) { return type == simt::ElementType::f32 ? 4 : 2; }
-
 int compiled_head_dim(int64_t head_dim) {
     return head_dim <= 32 ? 32 : head_dim <= 64 ? 64 : head_dim <= 128 ? 128 : 256;
 }
@@ -104,21 +102,23 @@ TEST(Fa1Tiles, FollowAlgorithm1AndFitEveryDevice) {
     for (const simt::DeviceProfile& profile : simt::device_profiles())
         for (const simt::ElementType type : kElementTypes)
             for (const int head_dim : kHeadDims) {
-                SCOPED_TRACE(testing::Message()
-                             << profile.name << ", " << element_bytes(type) << "-byte elements, D " << head_dim);
+                SCOPED_TRACE(testing::Message() << profile.name << ", " << int(simt::element_bytes(type))
+                                                << "-byte elements, D " << head_dim);
                 const Fa1Tiles tiles = fa1_tiles(device_from(profile), type, head_dim);
                 const int d = compiled_head_dim(head_dim),
-                          M = profile.shared_bytes_per_block_optin / element_bytes(type);
+                          M = profile.shared_bytes_per_block_optin / int(simt::element_bytes(type));
                 const int published = (M + 4 * d - 1) / (4 * d);
                 EXPECT_LE(tiles.shared_bytes, std::size_t(profile.shared_bytes_per_block_optin));
-                EXPECT_EQ(tiles.shared_bytes, fa1_shared_bytes(tiles.B_r, tiles.B_c, d, element_bytes(type)));
+                EXPECT_EQ(tiles.shared_bytes,
+                          fa1_shared_bytes(tiles.B_r, tiles.B_c, d, int(simt::element_bytes(type))));
                 EXPECT_EQ(tiles.B_r, std::min(tiles.B_c, d));
                 EXPECT_EQ(tiles.B_c % 8, 0);
                 EXPECT_GE(tiles.B_c, 8);
                 EXPECT_LE(tiles.B_c, published);
                 const int next = tiles.B_c + 8;
-                EXPECT_TRUE(next > published || fa1_shared_bytes(std::min(next, d), next, d, element_bytes(type)) >
-                                                    std::size_t(profile.shared_bytes_per_block_optin))
+                EXPECT_TRUE(next > published ||
+                            fa1_shared_bytes(std::min(next, d), next, d, int(simt::element_bytes(type))) >
+                                std::size_t(profile.shared_bytes_per_block_optin))
                     << "a larger B_c would have fitted";
             }
 }

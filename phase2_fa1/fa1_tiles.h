@@ -52,7 +52,7 @@ constexpr std::size_t fa1_shared_bytes(int B_r, int B_c, int d, int element_byte
 /// has fewer than eight rows and eight keys; on a device where even these do not fit, `shared_bytes` is above its
 /// limit.
 inline Fa1Tiles fa1_tiles(const simt::Device& device, simt::ElementType type, std::int64_t head_dim) {
-    const int element_bytes = type == simt::ElementType::f32 ? 4 : 2;
+    const int element_bytes = int(simt::element_bytes(type));
     const int d = int(std::bit_ceil(std::max<std::uint64_t>(head_dim, 32)));
     const int limit = device.shared_bytes_per_block_optin;
 

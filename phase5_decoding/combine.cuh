@@ -142,7 +142,7 @@ void with_groups(std::int64_t parts, Use&& use) {
 /// Every partial O once, every partial LSE by each thread of a group (a warp's threads in one access); O and LSE once.
 GlobalBytes decode_combine_bytes(const CombineArguments& a) {
     const std::uint64_t parts = a.parts() * a.rows(), row = a.head_dim();
-    const std::uint64_t element = a.out.type == simt::ElementType::f32 ? 4 : 2;
+    const std::uint64_t element = simt::element_bytes(a.out.type);
     std::uint64_t threads = 0;
     with_head_dim(a.head_dim(), [&]<int D>(std::integral_constant<int, D>) { threads = D; });
     return {.read = parts * (row + threads) * sizeof(float), .written = a.rows() * (row * element + sizeof(float))};
@@ -160,7 +160,7 @@ void launch_decode_combine(const CombineArguments& a) {
         early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
         early.val.programmaticStreamSerializationAllowed = 1;
         config.attrs = &early;
-        config.numAttrs = simt::current_device().has_compute_capability(9, 0) ? 1 : 0;
+        config.numAttrs = simt::current_device().has_feature(simt::Feature::early_launch) ? 1 : 0;
         simt::launch("decode_combine_kernel", config, decode_combine_kernel<T, D, Groups, AtOnce>,
                      CombineTensors<T>{.O_p = simt::global_tensor<const float, 3>(by_row(a.out_parts)),
                                        .LSE_p = simt::global_tensor<const float, 2>(by_row(a.lse_parts)),

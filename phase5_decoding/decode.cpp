@@ -3,6 +3,7 @@
 #include <c10/core/ScalarType.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <sstream>
 #include <stdexcept>
@@ -103,6 +104,12 @@ std::string pipelined_complaint(const torch::Tensor& q, const DecodeArguments& a
     return {};
 }
 
+constexpr std::array kPipelinedFeatures{simt::Feature::cp_async, simt::Feature::ldmatrix, simt::Feature::mma};
+
+bool has_pipelined_features(const simt::Device& device) {
+    return std::ranges::all_of(kPipelinedFeatures, [&](simt::Feature feature) { return device.has_feature(feature); });
+}
+
 /// The most warps of a block of the pipelined kernel for which the device has the shared memory.
 int most_pipelined_warps(DecodeArguments a, const simt::Device& device) {
     a.warps = kMostPipelinedWarps;
@@ -135,9 +142,10 @@ void choose_kernel(Kernel kernel, const torch::Tensor& q, const simt::Device& de
     const std::size_t shared_bytes = cpu::decode_pipelined_shared_bytes(pipelined);
     if (kernel == Kernel::pipelined) {
         if (!complaint.empty()) refuse("flash_decode_pipelined: ", complaint);
-        simt::require_compute_capability(device, 8, 0, "flash_decode_pipelined");
+        for (const simt::Feature feature : kPipelinedFeatures)
+            simt::require_feature(device, feature, "flash_decode_pipelined");
         check_shared_memory("flash_decode_pipelined", shared_bytes, q.device(), "a smaller head dimension needs less");
-    } else if (!complaint.empty() || !device.has_compute_capability(8, 0) ||
+    } else if (!complaint.empty() || !has_pipelined_features(device) ||
                shared_bytes > std::size_t(device.shared_bytes_per_block_optin)) {
         return;
     }
@@ -172,11 +180,11 @@ DecodeArguments decode_arguments(Kernel kernel, const torch::Tensor& q, const to
     return arguments;
 }
 
-/// The lengths as the kernel reads them. ElementType names floating-point types only; the kernel knows that these are
-/// 32-bit integers.
+/// The lengths as the kernel reads them.
 simt::TensorArgument lengths_argument(const torch::Tensor& int32_lengths) {
     return {.name = "kv_lengths",
             .data = int32_lengths.data_ptr(),
+            .type = simt::ElementType::i32,
             .rank = 1,
             .extents = {int32_lengths.size(0)},
             .strides = {1}};

@@ -401,7 +401,7 @@ void with_row_tile(std::int64_t rows, Use&& use) {
 /// K and V once for each tile of rows, as far as the tile's last row sees; Q, and the lengths where given, once per
 /// split. O and LSE once, or once per split.
 GlobalBytes decode_split_bytes(const DecodeArguments& a) {
-    const std::uint64_t element = a.q.type == simt::ElementType::f32 ? 4 : 2, row = a.head_dim() * element;
+    const std::uint64_t element = simt::element_bytes(a.q.type), row = a.head_dim() * element;
     const std::int64_t rows = a.rows_per_kv_head(), R = row_tile_size(rows, a.head_dim());
     std::uint64_t keys = 0;
     for (const std::int64_t length : a.lengths)

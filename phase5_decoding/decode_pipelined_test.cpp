@@ -43,7 +43,7 @@ bool pipelined_runs(int64_t head_dim) {
     if (!test_device().is_cuda()) return true;
     const simt::Device device = device_limits(test_device());
     constexpr int for_256 = 115456, for_128 = 80000;  // bytes of a block of 4 warps; 8 need less than that for D <= 64
-    return device.has_compute_capability(8, 0) &&
+    return device.has_feature(simt::Feature::cp_async) && device.has_feature(simt::Feature::mma) &&
            device.shared_bytes_per_block_optin >= (head_dim > 128 ? for_256 : for_128);
 }
 

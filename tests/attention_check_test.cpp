@@ -6,6 +6,7 @@
 
 #include <limits>
 
+#include "common/attention/dispatch.cuh"
 #include "common/attention/machine.h"
 #include "common/reference/bad_inputs.h"
 #include "common/reference/checks.h"
@@ -217,6 +218,16 @@ TEST(TensorArgument, CarriesShapeStridesAndType) {
     EXPECT_EQ(argument.strides, (std::array<std::int64_t, 4>{120, 8, 24, 1}));
     EXPECT_EQ(tensor_argument("V", zeros({1}, torch::kFloat16)).type, simt::ElementType::f16);
     EXPECT_ANY_THROW(tensor_argument("V", zeros({1}, torch::kFloat64)));
+}
+
+TEST(ElementTypes, OnesThatNoKernelTakesAreRefused) {
+    using enum simt::ElementType;
+    for (const simt::ElementType type : {i32, e4m3, e5m2})
+        EXPECT_TRUE(throws_mentioning([&] { cpu::with_element_type(type, [](auto) {}); },
+                                      {std::string(name_of(type)), "bfloat16 are accepted"}));
+    int bytes = 0;
+    cpu::with_element_type(bf16, [&]<class T>(std::type_identity<T>) { bytes = sizeof(T); });
+    EXPECT_EQ(bytes, 2);
 }
 
 TEST(AttentionArguments, ScaleDefaultsToOneOverTheRootOfD) {

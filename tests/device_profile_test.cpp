@@ -91,6 +91,26 @@ TEST(DeviceProfile, LimitsAreThoseOfTheComputeCapability) {
     }
 }
 
+TEST(DeviceProfile, FeaturesAreThoseOfTheDevice) {
+    using enum Feature;
+    const Features ampere = {ldmatrix, cp_async, mma, cache_hints}, ada = {ldmatrix, cp_async, mma, cache_hints, fp8};
+    const Features hopper = {ldmatrix, cp_async, mma, cache_hints, fp8, early_launch, tma, wgmma};
+    const Features blackwell = {ldmatrix, cp_async, mma, cache_hints, fp8, early_launch, tma};  // wgmma is gone again
+    const std::map<std::string_view, Features> expected = {
+        {"gtx1080", {}},  {"v100", {}},     {"t4", {ldmatrix}}, {"a100", ampere},    {"rtx3090", ampere},
+        {"rtx4090", ada}, {"h100", hopper}, {"h200", hopper},   {"b200", blackwell}, {"rtx5060ti", blackwell},
+    };
+    for (const DeviceProfile& device : device_profiles()) {
+        SCOPED_TRACE(device.name);
+        EXPECT_EQ(device.features, expected.at(device.name));
+    }
+}
+
+TEST(Features, EachHasANameOfItsOwn) {
+    std::set<std::string_view> names;
+    for (const FeatureFacts& f : kFeatureFacts) EXPECT_TRUE(names.insert(name_of(f.feature)).second) << f.name;
+}
+
 TEST(DeviceProfile, LimitsThatNoComputeCapabilityChanges) {
     for (const DeviceProfile& device : device_profiles()) {
         SCOPED_TRACE(device.name);

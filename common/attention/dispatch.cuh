@@ -27,7 +27,9 @@ constexpr simt::ElementType element_type_of() {
 template <class... T, class Use>
 void with_element_type_of(CompiledElements<T...>, simt::ElementType type, Use&& use) {
     const bool found = ((type == element_type_of<T>() && (use(std::type_identity<T>()), true)) || ...);
-    if (!found) throw std::invalid_argument("kernels are not compiled for elements of this type; convert the tensor");
+    if (!found)
+        throw std::invalid_argument(std::string(name_of(type)) +
+                                    " elements: no kernel is compiled for them; convert the tensor");
 }
 
 /// Calls `use(std::integral_constant<int, D>())` with the first of the sizes D… that holds `head_dim`. Throws

@@ -18,8 +18,8 @@ bool wide_tiles_pay(const torch::Tensor& q, std::size_t shared_bytes) {
     if (q.scalar_type() != torch::kFloat32 || q.size(3) > kWidestWideHeadDim) return false;
     const simt::Device device = device_limits(q.device());
     const int64_t blocks = q.size(0) * q.size(1) * ((q.size(2) + kWideQueryRows - 1) / kWideQueryRows);
-    return device.has_compute_capability(8, 0) && shared_bytes <= std::size_t(device.shared_bytes_per_block_optin) &&
-           blocks >= device.multiprocessors;
+    return device.has_feature(simt::Feature::cp_async) &&
+           shared_bytes <= std::size_t(device.shared_bytes_per_block_optin) && blocks >= device.multiprocessors;
 }
 
 void check_wide_tiles(const std::string& kernel, const torch::Tensor& q, std::size_t shared_bytes) {
@@ -28,7 +28,7 @@ void check_wide_tiles(const std::string& kernel, const torch::Tensor& q, std::si
     if (q.size(3) > kWidestWideHeadDim)
         throw std::invalid_argument(kernel + ": the head dimension is " + std::to_string(q.size(3)) +
                                     "; accepts up to " + std::to_string(kWidestWideHeadDim));
-    simt::require_compute_capability(device_limits(q.device()), 8, 0, kernel);
+    simt::require_feature(device_limits(q.device()), simt::Feature::cp_async, kernel);
     check_shared_memory(kernel, shared_bytes, q.device(), "a smaller head dimension needs less");
 }
 

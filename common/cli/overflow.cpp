@@ -9,18 +9,6 @@
 namespace ladder::cli {
 namespace {
 
-std::string name_of(simt::ElementType type) {
-    switch (type) {
-        case simt::ElementType::f32:
-            return "float32";
-        case simt::ElementType::f16:
-            return "float16";
-        case simt::ElementType::bf16:
-            return "bfloat16";
-    }
-    return "unknown";
-}
-
 void print_table(const OverflowAnswer& answer) {
     using Align = Table::Align;
     const bool whole_v = answer.shape.scheme == Scheme::q_blocked;

@@ -1,14 +1,15 @@
-# ladder_add_phase(<folder> LABEL <phaseN> KERNELS <name>… SOURCES <file>… TESTS <file>…)
+# ladder_add_phase(<folder> LABEL <phaseN> [KERNELS <name>…] [HOPPER_KERNELS <name>…] SOURCES <file>… TESTS <file>…)
 #
 # Builds one phase. Each kernel file <name>.cuh is compiled once for each machine: by the C++ compiler for the CPU machine,
-# by nvcc for the GPU. Tests run on the CPU, and a second time on the GPU where there is one.
+# by nvcc for the GPU. Those of HOPPER_KERNELS, whose instructions exist on sm_90a alone, nvcc compiles for that and nothing else.
+# Tests run on the CPU, and a second time on the GPU where there is one.
 #
 #   <folder>        object library: kernels for every machine of this build, and the host entries
 #   <folder>_test   the tests, as CTest <folder>.cpu and <folder>.cuda with label <phaseN>
 function(ladder_add_phase folder)
-    cmake_parse_arguments(PARSE_ARGV 1 phase "" "LABEL" "KERNELS;SOURCES;TESTS")
+    cmake_parse_arguments(PARSE_ARGV 1 phase "" "LABEL" "KERNELS;HOPPER_KERNELS;SOURCES;TESTS")
 
-    ladder_add_kernels(${folder} ${phase_KERNELS})
+    ladder_add_kernels(${folder} ${phase_KERNELS} HOPPER_KERNELS ${phase_HOPPER_KERNELS})
     add_library(${folder} OBJECT ${phase_SOURCES})
     target_link_libraries(${folder} PUBLIC ladder_headers ladder_torch)
     target_precompile_headers(${folder} REUSE_FROM ladder_attention)
@@ -31,17 +32,24 @@ if(NOT LADDER_CHECKS)
     set(LADDER_KERNEL_DEFINITIONS SIMT_UNCHECKED)
 endif()
 
-# ladder_add_kernels(<folder> <name>…): object libraries <folder>_kernels_cpu and <folder>_kernels_cuda, with _ for / in <folder>.
+# ladder_add_kernels(<folder> <name>… [HOPPER_KERNELS <name>…]): object libraries <folder>_kernels_cpu and <folder>_kernels_cuda,
+# with _ for / in <folder>.
 function(ladder_add_kernels folder)
+    cmake_parse_arguments(PARSE_ARGV 1 kernels "" "" "HOPPER_KERNELS")
     string(REPLACE "/" "_" target "${folder}")
     set(cpu_files)
     set(cuda_files)
-    foreach(name IN LISTS ARGN)
+    set(hopper_files)
+    foreach(name IN LISTS kernels_UNPARSED_ARGUMENTS kernels_HOPPER_KERNELS)
         set(include "#include \"${folder}/${name}.cuh\"\n")
         file(CONFIGURE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/${name}.cpu.cpp" CONTENT "${include}")
         file(CONFIGURE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/${name}.cuda.cu" CONTENT "${include}")
         list(APPEND cpu_files "${CMAKE_CURRENT_BINARY_DIR}/${name}.cpu.cpp")
-        list(APPEND cuda_files "${CMAKE_CURRENT_BINARY_DIR}/${name}.cuda.cu")
+        if(name IN_LIST kernels_HOPPER_KERNELS)
+            list(APPEND hopper_files "${CMAKE_CURRENT_BINARY_DIR}/${name}.cuda.cu")
+        else()
+            list(APPEND cuda_files "${CMAKE_CURRENT_BINARY_DIR}/${name}.cuda.cu")
+        endif()
     endforeach()
 
     add_library(${target}_kernels_cpu OBJECT ${cpu_files})
@@ -49,12 +57,27 @@ function(ladder_add_kernels folder)
     target_compile_options(${target}_kernels_cpu PRIVATE ${LADDER_KERNEL_OPTIONS})
     target_compile_definitions(${target}_kernels_cpu PRIVATE ${LADDER_KERNEL_DEFINITIONS})
 
-    if(LADDER_CUDA_KERNELS)
-        add_library(${target}_kernels_cuda OBJECT EXCLUDE_FROM_ALL ${cuda_files})
-        target_link_libraries(${target}_kernels_cuda PUBLIC ladder_headers)
-        set_target_properties(${target}_kernels_cuda PROPERTIES CUDA_ARCHITECTURES "${LADDER_CUDA_ARCHITECTURES}")
-        add_dependencies(cuda_kernels ${target}_kernels_cuda)
+    if(NOT LADDER_CUDA_KERNELS)
+        return()
     endif()
+    set(library ${target}_kernels_cuda)
+    if(cuda_files)
+        ladder_compile_for_gpus(${library} "${LADDER_CUDA_ARCHITECTURES}" ${cuda_files})
+    endif()
+    if(cuda_files AND hopper_files)  # whoever links the one gets the other
+        set(library ${target}_hopper_kernels_cuda)
+        target_sources(${target}_kernels_cuda INTERFACE $<TARGET_OBJECTS:${library}>)
+    endif()
+    if(hopper_files)
+        ladder_compile_for_gpus(${library} 90a-real ${hopper_files})  # never `native`: that of an H200 may be 90, without the a
+    endif()
+endfunction()
+
+function(ladder_compile_for_gpus library architectures)
+    add_library(${library} OBJECT EXCLUDE_FROM_ALL ${ARGN})
+    target_link_libraries(${library} PUBLIC ladder_headers)
+    set_target_properties(${library} PROPERTIES CUDA_ARCHITECTURES "${architectures}")
+    add_dependencies(cuda_kernels ${library})
 endfunction()
 
 # Everything that a program using <phase>… consists of.

@@ -4,27 +4,14 @@
 
 #include "common/simt/copies/async_copy_cpu.h"
 #include "common/simt/copies/cached_access_cpu.h"
+#include "common/simt/language/arithmetic_cpu.h"
 #include "common/simt/language/cuda_names.h"
+#include "common/simt/language/fast_exp2_cpu.h"
 #include "common/simt/language/float16.h"
-#include "common/simt/launch/run_grid.h"
+#include "common/simt/language/fmaxf.h"
+#include "common/simt/launch/launch_cpu.h"
 #include "common/simt/matrix/tensor_core_cpu.h"
 #include "common/simt/sync/early_launch_cpu.h"
 #include "common/simt/sync/intrinsics_cpu.h"
 #include "common/simt/views/views_cpu.h"
 #include "common/simt/views/watch_cpu.h"
-
-namespace simt {
-inline namespace cpu {
-
-inline constexpr bool kCountsTraffic = true;
-
-template <class... Parameters, class... Arguments>
-cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
-                               Arguments&&... arguments) {
-    return launch_kernel(Checks::on, *config, kernel, std::forward<Arguments>(arguments)...);
-}
-
-}  // namespace cpu
-}  // namespace simt
-
-using simt::cpu::cudaLaunchKernelEx;

@@ -10,27 +10,23 @@
 #if defined(__CUDACC__)
 #define SIMT_MACHINE cuda
 #define SIMT_NAMESPACE cuda
-#include "common/simt/language/fast_exp2_cuda.h"
 #include "common/simt/machine_cuda.h"
 #elif defined(SIMT_UNCHECKED)
 #ifndef SIMT_MACHINE
 #define SIMT_MACHINE cpu
 #endif
 #define SIMT_NAMESPACE unchecked
-#include "common/simt/language/fast_exp2_cpu.h"
-#include "common/simt/language/fmaxf.h"
 #include "common/simt/machine_unchecked.h"
 #else
 #define SIMT_MACHINE cpu
 #define SIMT_NAMESPACE cpu
-#include "common/simt/language/fast_exp2_cpu.h"
-#include "common/simt/language/fmaxf.h"
 #include "common/simt/machine_cpu.h"
 #endif
 
 #include "common/simt/language/vector.h"
 #include "common/simt/launch/launch.h"
 #include "common/simt/matrix/fragment_conversion.h"
+#include "common/simt/views/shared_layout.h"
 #include "common/simt/views/tensor_argument.h"
 
 #if !defined(__CUDACC__)

@@ -38,7 +38,8 @@ MATHJAX_PARTS = ("MathJax.js", "extensions", "jax/element", "jax/input/TeX", "ja
 # has under the same names as another, where they are documented.
 NOT_IN_REFERENCE = re.compile(
     r"common/(cli|fuzz)/|common/simt/(counters|machine|memory)|common/simt/\w+/(bare_\w+|\w+_unchecked"
-    r"|(cached_access|early_launch|fast_exp2|watch)_cpu|copy_queue|fmaxf|leniency|matrix_instructions|race_advice)\.h")
+    r"|(cached_access|early_launch|fast_exp2|launch|watch)_cpu|(float16|launch|views)_cuda|copy_queue|fault_handler|fmaxf|leniency"
+    r"|matrix_instructions|race_advice)\.h")
 LANGUAGES = {".h": ".cpp", ".cpp": ".cpp", ".cuh": ".cpp", ".cu": ".cpp", ".py": ".py"}
 SHOWN_UP_TO = 200_000  # bytes; a longer file is copied as it is
 

@@ -22,7 +22,7 @@ inline Fa1Tiles tiles_for(int d, int element_bytes) {
 
 /// Launches the kernel with these tiles.
 void launch_fewer_steps(Fa1Arguments a) {
-    a.tiles = tiles_for(a.head_dim() <= 32 ? 32 : 64, a.q.type == simt::ElementType::f32 ? 4 : 2);
+    a.tiles = tiles_for(a.head_dim() <= 32 ? 32 : 64, int(simt::element_bytes(a.q.type)));
     launch_fa1_forward(a);
 }
 

@@ -119,8 +119,6 @@ class Buffer {
     std::vector<Line>* storage_;
 };
 
-const char* name_of(ElementType type) { return type == ElementType::f32 ? "float32" : "float16"; }
-
 /// One problem, and how each contestant solves it.
 struct Race {
     std::string kernel, problem;

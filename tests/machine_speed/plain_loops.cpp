@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "common/simt/language/float16.h"
@@ -21,6 +22,10 @@ void with_element_type(simt::ElementType type, Use&& use) {
             return use(simt::f16{});
         case simt::ElementType::bf16:
             return use(simt::bf16{});
+        case simt::ElementType::i32:
+        case simt::ElementType::e4m3:
+        case simt::ElementType::e5m2:
+            throw std::invalid_argument(std::string(name_of(type)) + ": no loop is compiled for it");
     }
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// What simt_async.cuh and its test agree on.
+// What async.cuh and its test agree on.
 
 #include "common/simt/views/tensor_argument.h"
 

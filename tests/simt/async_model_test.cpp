@@ -357,11 +357,11 @@ TEST(AsyncDevices, OldOnesHaveNoAsynchronousCopies) {
     };
     for (const char* old : {"gtx1080", "v100", "t4"}) {
         const ScopedCpuDevice device(device_from(device_profile(old)));
-        checks.expect(
-            kFourWarps, copy,
-            {.fault = Fault::unsupported,
-             .first = {0, "unsupported copy"},
-             .says = {"an asynchronous copy (cp.async) needs compute capability 8.0; " + cpu_device().name + " has "}});
+        checks.expect(kFourWarps, copy,
+                      {.fault = Fault::unsupported,
+                       .first = {0, "unsupported copy"},
+                       .says = {"faulty_kernel needs asynchronous copies (cp.async), which " + cpu_device().name +
+                                " does not have; these have: a100, "}});
     }
     for (const char* known : {"a100", "h200", "rtx5060ti"}) {
         const ScopedCpuDevice device(device_from(device_profile(known)));
@@ -371,13 +371,15 @@ TEST(AsyncDevices, OldOnesHaveNoAsynchronousCopies) {
 
 TEST(AsyncDevices, HostsCanRefuseThemFirst) {
     const Device t4 = device_from(device_profile("t4"));
-    EXPECT_NO_THROW(require_compute_capability(t4, 7, 5, "ldmatrix"));
-    EXPECT_NO_THROW(require_compute_capability(t4, 7, 0, "wmma"));
+    EXPECT_NO_THROW(require_feature(t4, Feature::ldmatrix, "fa2_tensor_core"));
     try {
-        require_compute_capability(t4, 8, 0, "fa2_tensor_core");
+        require_feature(t4, Feature::mma, "fa2_tensor_core");
         ADD_FAILURE() << "accepted";
     } catch (const std::runtime_error& error) {
-        EXPECT_EQ(std::string(error.what()), "fa2_tensor_core needs compute capability 8.0; " + t4.name + " has 7.5");
+        EXPECT_EQ(
+            std::string(error.what()),
+            "fa2_tensor_core needs mma.m16n8k16, which NVIDIA T4 does not have; these have: a100, rtx3090, rtx4090, "
+            "h100, h200, b200, rtx5060ti");
     }
 }
 

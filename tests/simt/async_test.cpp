@@ -1,4 +1,4 @@
-// cp.async does the same on both machines: the pipelines of simt_async.cuh, bit for bit.
+// cp.async does the same on both machines: the pipelines of async.cuh, bit for bit.
 
 #include "tests/simt/async.h"
 
@@ -8,7 +8,7 @@
 
 namespace ladder {
 
-// simt_async.cuh, compiled once per machine.
+// async.cuh, compiled once per machine.
 namespace cpu {
 void launch_pipeline(const PipelineTrial&);
 void launch_plain_copy(const PipelineTrial&);

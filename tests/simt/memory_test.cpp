@@ -291,7 +291,10 @@ TEST(TensorArgument, RowsAlignedTo16Bytes) {
     EXPECT_TRUE(aligned(f32, {2, 3, 5, 4}, {60, 20, 4, 1}));
     EXPECT_TRUE(aligned(f16, {2, 3, 5, 8}, {120, 40, 8, 1}));
     EXPECT_TRUE(aligned(bf16, {2, 3, 5, 8}, {120, 40, 8, 1}));
+    EXPECT_TRUE(aligned(i32, {2, 3, 5, 4}, {60, 20, 4, 1}));
+    EXPECT_TRUE(aligned(e4m3, {2, 3, 5, 16}, {240, 80, 16, 1}));
     // The width of a row.
+    EXPECT_FALSE(aligned(e5m2, {2, 3, 5, 8}, {240, 80, 16, 1}));
     EXPECT_FALSE(aligned(f32, {2, 3, 5, 6}, {120, 40, 8, 1}));
     EXPECT_FALSE(aligned(f16, {2, 3, 5, 12}, {240, 80, 16, 1}));
     EXPECT_TRUE(aligned(f32, {2, 3, 5, 12}, {240, 80, 16, 1}));

@@ -1,6 +1,6 @@
 #pragma once
 
-// What simt_tensor_core.cuh and its test agree on.
+// What tensor_core.cuh and its test agree on.
 
 #include "common/simt/views/tensor_argument.h"
 

@@ -216,15 +216,19 @@ TEST(TensorCoreDevices, OldOnesLackTheInstructions) {
         checks.expect(kOneWarp, load,
                       {.fault = Fault::unsupported,
                        .first = {31, "old load"},
-                       .says = {"ldmatrix needs compute capability 7.5; " + cpu_device().name}});
+                       .says = {"faulty_kernel needs ldmatrix, which " + cpu_device().name +
+                                " does not have; these have: t4, "}});
         checks.expect(kOneWarp, multiply,
                       {.fault = Fault::unsupported,
                        .first = {0, "old mma"},
-                       .says = {"mma.m16n8k16 needs compute capability 8.0; " + cpu_device().name}});
+                       .says = {"faulty_kernel needs mma.m16n8k16, which " + cpu_device().name + " does not have"}});
     }
     const ScopedCpuDevice t4(device_from(device_profile("t4")));
     expect_clean(kOneWarp, load);
-    checks.expect(kOneWarp, multiply, {.fault = Fault::unsupported, .first = {0, "old mma"}, .says = {"has 7.5"}});
+    checks.expect(kOneWarp, multiply,
+                  {.fault = Fault::unsupported,
+                   .first = {0, "old mma"},
+                   .says = {"mma.m16n8k16, which NVIDIA T4 does not have"}});
 }
 
 // --- counters -------------------------------------------------------------------------------------------------------

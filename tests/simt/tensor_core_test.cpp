@@ -16,7 +16,7 @@
 
 namespace ladder {
 
-// simt_tensor_core.cuh, compiled once per machine.
+// tensor_core.cuh, compiled once per machine.
 namespace cpu {
 void launch_ldmatrix(const LdmatrixTrial&);
 void launch_mma(const MmaTrial&);

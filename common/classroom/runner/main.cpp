@@ -35,8 +35,8 @@ namespace {
 using nlohmann::json;
 
 simt::ElementType type_named(const std::string& name) {
-    if (name == "f32" || name == "i32")
-        return simt::ElementType::f32;  // kernels know which of their inputs are integers
+    if (name == "f32") return simt::ElementType::f32;
+    if (name == "i32") return simt::ElementType::i32;
     if (name == "f16") return simt::ElementType::f16;
     if (name == "bf16") return simt::ElementType::bf16;
     throw std::logic_error("there is no element type " + name);

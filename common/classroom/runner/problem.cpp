@@ -14,7 +14,7 @@ constexpr unsigned char kPoison = 0xff;
 
 }  // namespace
 
-std::size_t Problem::Tensor::element_bytes() const { return type == simt::ElementType::f32 ? 4 : 2; }
+std::size_t Problem::Tensor::element_bytes() const { return simt::element_bytes(type); }
 
 std::size_t Problem::Tensor::bytes() const {
     std::size_t bytes = element_bytes();

@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "common/simt/copies/copy_cache.h"
+#include "common/simt/copies/copy_queue.h"
 #include "common/simt/copies/reuse.h"
 #include "common/simt/views/views_cpu.h"
 
@@ -12,9 +13,6 @@
 namespace simt {
 inline namespace cpu {
 
-/// What a device without it is told that it lacks.
-inline constexpr const char* kAsyncCopy = "an asynchronous copy (cp.async)";
-
 /// Issues the copy, of zeros where `source` is null.
 template <CopyCache cache, class V>
 void issue_copy(const Ref<V, SharedAccess>& destination, const void* source, int tensor) {
@@ -22,13 +20,13 @@ void issue_copy(const Ref<V, SharedAccess>& destination, const void* source, int
     static_assert(sizeof(Copy));
     Block& block = Block::current();
     const SharedAccess& to = destination.memory();
-    block.require_compute_capability(8, 0, kAsyncCopy, to.site);
-    block.copies.issue(block, {.destination = block.shared.offset_of(destination.address()),
-                               .source = source,
-                               .bytes = sizeof(V),
-                               .element_bytes = to.element_bytes,
-                               .tensor = tensor,
-                               .site = to.site});
+    block.require_feature(Feature::cp_async, to.site);
+    block.companion<CopyQueue>().issue({.destination = block.shared.offset_of(destination.address()),
+                                        .source = source,
+                                        .bytes = sizeof(V),
+                                        .element_bytes = to.element_bytes,
+                                        .tensor = tensor,
+                                        .site = to.site});
 }
 
 /// See simt::cuda::copy_async.
@@ -54,8 +52,8 @@ void copy_async_or_zero(const Ref<V, SharedAccess>& destination, const GlobalTen
 /// See simt::cuda::commit_copies.
 inline void commit_copies(SourceSite site = SourceSite::here()) {
     Block& block = Block::current();
-    block.require_compute_capability(8, 0, kAsyncCopy, site);
-    block.copies.commit(block);
+    block.require_feature(Feature::cp_async, site);
+    block.companion<CopyQueue>().commit();
 }
 
 /// See simt::cuda::wait_copies.
@@ -63,8 +61,8 @@ template <int allowed>
 void wait_copies(SourceSite site = SourceSite::here()) {
     static_assert(allowed >= 0);
     Block& block = Block::current();
-    block.require_compute_capability(8, 0, kAsyncCopy, site);
-    block.copies.wait(block, allowed, site);
+    block.require_feature(Feature::cp_async, site);
+    block.companion<CopyQueue>().wait(allowed, site);
 }
 
 /// See simt::cuda::wait_all_copies.

@@ -5,9 +5,10 @@
 #include "common/simt/copies/cached_access_cuda.h"
 #include "common/simt/copies/copy_cache.h"
 #include "common/simt/device/architecture_cuda.h"
+#include "common/simt/views/views_cuda.h"
 
 // Copies from global to shared memory that go on while the thread does other things (PTX ISA, "Non-bulk copy":
-// cp.async). They need compute capability 8.0.
+// cp.async). They need Feature::cp_async.
 //
 // A thread issues copies, closes them to a group with commit_copies(), and later waits until at most so many of its
 // groups are under way. Two tiles in turn, the next one fetched while this one is used:
@@ -31,11 +32,8 @@
 namespace simt {
 inline namespace cuda {
 
-template <class T, int Rank>
-class GlobalTensor;
-
 /// What a kernel says on a device that lacks them.
-inline constexpr const char* kNoAsyncCopy = "an asynchronous copy (cp.async) needs compute capability 8.0";
+inline constexpr const char* kNoAsyncCopy = "cp.async: not in the architecture that this kernel was compiled for";
 
 /// Zero, which the compiler cannot know: no lane comes after itself and is lane 0.
 __device__ __forceinline__ unsigned unforeseen_zero() {
@@ -47,7 +45,7 @@ __device__ __forceinline__ unsigned unforeseen_zero() {
 /// One cp.async. Of the bytes of a V, the first `source_bytes` come from `source`, the rest becomes zero.
 template <CopyCache cache, Reuse reuse, class V>
 __device__ __forceinline__ void issue_copy(V& destination, const V& source, int source_bytes) {
-    if constexpr (kArchitecture >= 800) {
+    if constexpr (kHasFeature<Feature::cp_async>) {
         const auto to = static_cast<unsigned>(__cvta_generic_to_shared(&destination));
         const auto from = __cvta_generic_to_global(&source);
         constexpr bool through_l1 = AsyncCopyOf<cache, V>::through_l1;
@@ -99,7 +97,7 @@ __device__ __forceinline__ void copy_async_or_zero(V& destination, const GlobalT
 
 /// Closes the group of all copies that the calling thread has issued since the last commit. It may be empty.
 __device__ __forceinline__ void commit_copies() {
-    if constexpr (kArchitecture >= 800)
+    if constexpr (kHasFeature<Feature::cp_async>)
         asm volatile("cp.async.commit_group;" ::: "memory");
     else
         refuse(kNoAsyncCopy);
@@ -110,7 +108,7 @@ __device__ __forceinline__ void commit_copies() {
 template <int allowed>
 __device__ __forceinline__ void wait_copies() {
     static_assert(allowed >= 0);
-    if constexpr (kArchitecture >= 800)
+    if constexpr (kHasFeature<Feature::cp_async>)
         asm volatile("cp.async.wait_group %0;" : : "n"(allowed) : "memory");
     else
         refuse(kNoAsyncCopy);
@@ -118,7 +116,7 @@ __device__ __forceinline__ void wait_copies() {
 
 /// Waits for all copies of the calling thread, committed or not.
 __device__ __forceinline__ void wait_all_copies() {
-    if constexpr (kArchitecture >= 800)
+    if constexpr (kHasFeature<Feature::cp_async>)
         asm volatile("cp.async.wait_all;" ::: "memory");
     else
         refuse(kNoAsyncCopy);

@@ -5,7 +5,7 @@
 #include "common/simt/copies/copy_cache.h"
 #include "common/simt/copies/reuse.h"
 #include "common/simt/machine/block.h"
-#include "common/simt/views/bare_views.h"
+#include "common/simt/views/views_unchecked.h"
 
 // Asynchronous copies without their model: they are done when they are issued, the earliest that the hardware may be.
 // So nothing is left to wait for. What each function does is documented with the GPU's version, in async_copy_cuda.h.
@@ -13,9 +13,7 @@
 namespace simt {
 inline namespace unchecked {
 
-inline void require_async_copies(SourceSite site) {
-    Block::current().require_compute_capability(8, 0, "an asynchronous copy (cp.async)", site);
-}
+inline void require_async_copies(SourceSite site) { Block::current().require_feature(Feature::cp_async, site); }
 
 template <CopyCache cache = CopyCache::automatic, Reuse = Reuse::unknown, class V>
 void copy_async(V& destination, const V& source, SourceSite site = SourceSite::here()) {

@@ -34,7 +34,7 @@ __device__ __forceinline__ V read(const V& source) {
     uint4& bits = reinterpret_cast<uint4&>(value);
     if constexpr (reuse == Reuse::none) {
         bits = __ldcs(reinterpret_cast<const uint4*>(&source));
-    } else if constexpr (reuse == Reuse::soon && kArchitecture >= 800) {
+    } else if constexpr (reuse == Reuse::soon && kHasFeature<Feature::cache_hints>) {
         asm volatile("ld.global.L1::no_allocate.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
                      : "=r"(bits.x), "=r"(bits.y), "=r"(bits.z), "=r"(bits.w)
                      : "l"(__cvta_generic_to_global(&source)), "l"(cache_policy<reuse>()));

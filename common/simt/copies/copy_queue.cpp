@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "common/simt/machine/block.h"
+#include "common/simt/memory/tensor_names.h"
 #include "common/simt/report/leniency.h"
 
 namespace simt {
@@ -21,55 +21,57 @@ void CopyQueue::start_block(int threads) {
     under_way_ = 0;
 }
 
-void CopyQueue::issue(Block& block, const Copy& copy) {
-    Thread& thread = threads_[block.thread()];
+void CopyQueue::issue(const Copy& copy) {
+    Thread& thread = threads_[block_.thread()];
     Issued issued{copy, thread.groups, {}};
     if (copy.source) std::memcpy(issued.value.data(), copy.source, copy.bytes);
-    block.shared.take_off(SharedMemory::cells_of(copy.destination, copy.bytes, copy.element_bytes), block.thread(),
-                          block.warp_interval(), copy.site);
-    block.traffic.shared(true, copy.destination, copy.bytes, block.thread(), copy.site);
+    block_.shared.take_off(SharedMemory::cells_of(copy.destination, copy.bytes, copy.element_bytes), block_.thread(),
+                           block_.warp_interval(), copy.site);
+    block_.traffic.shared(true, copy.destination, copy.bytes, block_.thread(), copy.site);
     thread.under_way.push_back(issued);
     ++under_way_;
 }
 
-void CopyQueue::commit(Block& block) { ++threads_[block.thread()].groups; }
+void CopyQueue::commit() { ++threads_[block_.thread()].groups; }
 
-void CopyQueue::wait(Block& block, int allowed, SourceSite site) {
-    Thread& thread = threads_[block.thread()];
+void CopyQueue::wait(int allowed, SourceSite site) {
+    Thread& thread = threads_[block_.thread()];
     thread.last_allowed = allowed;
     thread.last_wait = site;
     auto next = thread.under_way.begin();
     for (; next != thread.under_way.end() && next->group < thread.groups - allowed; ++next) {
-        land(block, *next, site);
+        land(*next, site);
         --under_way_;
     }
     thread.under_way.erase(thread.under_way.begin(), next);
 }
 
-void CopyQueue::land(Block& block, const Issued& issued, SourceSite wait_site) {
+void CopyQueue::land(const Issued& issued, SourceSite wait_site) {
     const Copy& copy = issued.copy;
     if (copy.source && std::memcmp(copy.source, issued.value.data(), copy.bytes) != 0 && !ScopedLeniency::active())
-        block.fail({.fault = Fault::race,
-                    .first = {block.thread(), wait_site},
-                    .second = {block.thread(), copy.site},
-                    .what = "the source of an asynchronous copy, in " + std::string(tensor_name(copy.tensor)) +
-                            ", was overwritten before thread " + std::to_string(block.thread()) +
-                            " waited for the copy to " + block.shared.element_name(copy.destination),
-                    .advice =
-                        "the hardware reads the source at any time up to the wait, so it may get the old value or "
-                        "the new one: leave the source alone until then"});
-    std::memcpy(block.shared.data() + copy.destination, issued.value.data(), copy.bytes);
-    block.shared.land(SharedMemory::cells_of(copy.destination, copy.bytes, copy.element_bytes), block.thread(),
-                      block.warp_interval(), copy.site);
+        block_.fail({.fault = Fault::race,
+                     .first = {block_.thread(), wait_site},
+                     .second = {block_.thread(), copy.site},
+                     .what = "the source of an asynchronous copy, in " + std::string(tensor_name(copy.tensor)) +
+                             ", was overwritten before thread " + std::to_string(block_.thread()) +
+                             " waited for the copy to " + block_.shared.element_name(copy.destination),
+                     .advice =
+                         "the hardware reads the source at any time up to the wait, so it may get the old value or "
+                         "the new one: leave the source alone until then"});
+    std::memcpy(block_.shared.data() + copy.destination, issued.value.data(), copy.bytes);
+    block_.shared.land(SharedMemory::cells_of(copy.destination, copy.bytes, copy.element_bytes), block_.thread(),
+                       block_.warp_interval(), copy.site);
 }
 
-void CopyQueue::report_touch(Block& block, const char* does, std::size_t offset, int thread, SourceSite site) const {
+void CopyQueue::thread_touches(const char* does, std::size_t offset, int thread, SourceSite site) const {
     const auto fills = [offset](const Issued& issued) {
         return issued.copy.destination <= offset && offset < issued.copy.destination + issued.copy.bytes;
     };
-    int owner = 0;
-    while (std::ranges::none_of(threads_.at(owner).under_way, fills)) ++owner;
-    const Thread& issuer = threads_[owner];
+    const auto found =
+        std::ranges::find_if(threads_, [&](const Thread& t) { return std::ranges::any_of(t.under_way, fills); });
+    if (found == threads_.end()) return;
+    const Thread& issuer = *found;
+    const int owner = int(found - threads_.begin());
     const Issued& issued = *std::ranges::find_if(issuer.under_way, fills);
 
     const std::string name = "thread " + std::to_string(owner);
@@ -77,7 +79,7 @@ void CopyQueue::report_touch(Block& block, const char* does, std::size_t offset,
                                 .first = {thread, site},
                                 .second = {owner, issued.copy.site},
                                 .what = "thread " + std::to_string(thread) + " " + does + " " +
-                                        block.shared.element_name(offset) + ", which an asynchronous copy of " + name +
+                                        block_.shared.element_name(offset) + ", which an asynchronous copy of " + name +
                                         " is still filling"};
     const int newer = issuer.groups - 1 - issued.group;
     if (newer < 0) {
@@ -95,23 +97,23 @@ void CopyQueue::report_touch(Block& block, const char* does, std::size_t offset,
         report.advice = name + " must call wait_copies<" + std::to_string(newer) + ">() first";
     }
     if (owner != thread) report.advice += "; then a __syncthreads() lets the other threads in";
-    block.fail(std::move(report));
+    block_.fail(std::move(report));
 }
 
-void CopyQueue::check_returning_thread(Block& block) const {
-    const Thread& thread = threads_[block.thread()];
+void CopyQueue::check_returning_thread() const {
+    const Thread& thread = threads_[block_.thread()];
     if (thread.under_way.empty() || ScopedLeniency::active()) return;
     const Issued& oldest = thread.under_way.front();
     const bool committed = oldest.group < thread.groups;
-    block.fail({.fault = Fault::copy_not_awaited,
-                .first = {block.thread(), oldest.copy.site},
-                .what = "thread " + std::to_string(block.thread()) + " returns while " +
-                        std::to_string(thread.under_way.size()) +
-                        " of its asynchronous copies are under way, the oldest to " +
-                        block.shared.element_name(oldest.copy.destination) +
-                        (committed ? "" : ", which was never committed to a group"),
-                .advice = "nobody can rely on shared memory that such a copy writes: issue only what is used, and wait "
-                          "for it, with wait_copies<0>() or wait_all_copies() in the last step"});
+    block_.fail(
+        {.fault = Fault::copy_not_awaited,
+         .first = {block_.thread(), oldest.copy.site},
+         .what = "thread " + std::to_string(block_.thread()) + " returns while " +
+                 std::to_string(thread.under_way.size()) + " of its asynchronous copies are under way, the oldest to " +
+                 block_.shared.element_name(oldest.copy.destination) +
+                 (committed ? "" : ", which was never committed to a group"),
+         .advice = "nobody can rely on shared memory that such a copy writes: issue only what is used, and wait "
+                   "for it, with wait_copies<0>() or wait_all_copies() in the last step"});
 }
 
 }  // namespace cpu

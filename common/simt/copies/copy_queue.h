@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/simt/machine/block.h"
+#include "common/simt/machine/companion.h"
 #include "common/simt/report/source_site.h"
 
 namespace simt {
 inline namespace cpu {
-
-class Block;
 
 /// The asynchronous copies that the threads of a block have under way, in the groups that they committed.
 ///
@@ -18,7 +18,7 @@ class Block;
 /// group. The model does the latest that is allowed: it writes when the thread waits. Until then the destination is in
 /// flight, and whoever touches it is told so. The source is read at the issue and again at the wait; if it has changed
 /// in between, the hardware could have copied either, and that is a race.
-class CopyQueue {
+class CopyQueue final : public Companion {
   public:
     struct Copy {
         std::size_t destination;  ///< offset in shared memory
@@ -29,28 +29,25 @@ class CopyQueue {
         SourceSite site;
     };
 
-    void start_block(int threads);
+    explicit CopyQueue(Block& block) : block_(block) {}
+
+    void start_block(int threads) override;
 
     /// Issues a copy of the running thread.
-    void issue(Block& block, const Copy& copy);
+    void issue(const Copy& copy);
 
     /// Closes the running thread's group: all copies that it issued since the last one.
-    void commit(Block& block);
+    void commit();
 
     /// Lands all groups of the running thread but the `allowed` newest. Copies in no group yet are not waited for.
-    void wait(Block& block, int allowed, SourceSite site);
+    void wait(int allowed, SourceSite site);
 
-    /// Diagnoses a running thread that returns with copies under way.
-    void thread_returns(Block& block) {
+    void thread_returns() override {
         if (under_way_ > 0) [[unlikely]]
-            check_returning_thread(block);
+            check_returning_thread();
     }
 
-    /// Diagnoses a thread that touched a shared element on which a copy has yet to land.
-    ///
-    /// @param does  "reads" or "writes"
-    [[noreturn, gnu::cold, gnu::noinline]] void report_touch(Block& block, const char* does, std::size_t offset,
-                                                             int thread, SourceSite site) const;
+    void thread_touches(const char* does, std::size_t offset, int thread, SourceSite site) const override;
 
   private:
     struct Issued {
@@ -65,9 +62,10 @@ class CopyQueue {
         SourceSite last_wait;
     };
 
-    void check_returning_thread(Block& block) const;
-    static void land(Block& block, const Issued& issued, SourceSite wait_site);
+    void check_returning_thread() const;
+    void land(const Issued& issued, SourceSite wait_site);
 
+    Block& block_;
     std::vector<Thread> threads_;
     std::size_t under_way_ = 0;
 };

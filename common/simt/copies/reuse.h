@@ -3,7 +3,7 @@
 namespace simt {
 
 /// What is known of data that passes through the L2 cache: whether anyone will want it again. The GPU evicts what
-/// nobody wants first, so that the rest stays. Below compute capability 8.0 it makes no difference, and on the CPU
+/// nobody wants first, so that the rest stays. Without Feature::cache_hints it makes no difference, and on the CPU
 /// machine, which models no cache, none at all.
 enum class Reuse {
     unknown,  ///< the cache's own order

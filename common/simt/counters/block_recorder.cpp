@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-#include "common/simt/counters/traffic.h"
+#include "common/simt/memory/tensor_names.h"
 
 namespace simt {
 inline namespace cpu {

@@ -2,39 +2,12 @@
 
 #include <algorithm>
 #include <functional>
-#include <mutex>
-#include <stdexcept>
-#include <string>
-#include <string_view>
 #include <utility>
 
 #include "common/simt/counters/request_cost.h"
 
 namespace simt {
 inline namespace cpu {
-namespace {
-
-std::mutex names_mutex;
-std::vector<const char*> names;
-
-}  // namespace
-
-int tensor_id(const char* name) {
-    const std::scoped_lock lock(names_mutex);
-    const auto known =
-        std::ranges::find(names, std::string_view(name), [](const char* n) { return std::string_view(n); });
-    if (known != names.end()) return int(known - names.begin());
-    if (names.size() == kMaxTensorNames)
-        throw std::length_error("more than " + std::to_string(kMaxTensorNames) +
-                                " tensor names in one program; give tensors of one role one name, such as \"K\"");
-    names.push_back(name);
-    return int(names.size()) - 1;
-}
-
-const char* tensor_name(int id) {
-    const std::scoped_lock lock(names_mutex);
-    return names.at(id);
-}
 
 std::size_t Traffic::InstructionHash::operator()(const Instruction& i) const {
     const std::size_t place = std::hash<std::uintptr_t>()(reinterpret_cast<std::uintptr_t>(i.site.file()));

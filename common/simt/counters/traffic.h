@@ -9,16 +9,12 @@
 
 #include "common/simt/counters/block_recorder.h"
 #include "common/simt/counters/lane_streams.h"
+#include "common/simt/memory/tensor_names.h"
 #include "common/simt/report/launch_log.h"
 #include "common/simt/report/source_site.h"
 
 namespace simt {
 inline namespace cpu {
-
-/// A small number for a tensor's name, so that an access can be counted without looking the name up.
-int tensor_id(const char* name);
-const char* tensor_name(int id);
-inline constexpr int kMaxTensorNames = 128;
 
 /// Counts what the blocks of one worker move, while a LaunchLog listens.
 ///

@@ -2,17 +2,28 @@
 
 #include <cstdio>
 
+#include "common/simt/device/features.h"
+
 // The instruction sets of the architectures that a build compiles for. Code for one that lacks an instruction ends the
-// launch with a message and an error; host entries refuse such a device first (require_compute_capability).
+// launch with a message and an error; host entries refuse such a device first (require_feature).
 
 namespace simt {
 inline namespace cuda {
 
-/// The architecture that is compiled for: 750 for compute capability 7.5.
+/// Whether the code that is being compiled may use a feature. True in the host's pass over device code.
 #if !defined(__CUDA_ARCH__)
-inline constexpr int kArchitecture = 1000000;  // the host's pass over device code
+template <Feature feature>
+inline constexpr bool kHasFeature = true;
 #else
-inline constexpr int kArchitecture = __CUDA_ARCH__;
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+inline constexpr bool kIsArchitectureSpecific = true;
+#else
+inline constexpr bool kIsArchitectureSpecific = false;
+#endif
+template <Feature feature>
+inline constexpr bool kHasFeature = features_of(__CUDA_ARCH__ / 100, __CUDA_ARCH__ / 10 % 10).has(feature) &&
+                                    (kIsArchitectureSpecific ||
+                                     !kFeatureFacts[static_cast<unsigned>(feature)].architecture_specific);
 #endif
 
 /// Like a failed assert(), but in release builds too.

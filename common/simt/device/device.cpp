@@ -4,6 +4,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 namespace simt {
 namespace {
@@ -30,18 +31,21 @@ Device device_from(const DeviceProfile& p) {
             .max_threads_per_block = p.max_threads_per_block,
             .max_threads_per_multiprocessor = p.max_threads_per_multiprocessor,
             .compute_major = p.compute_major,
-            .compute_minor = p.compute_minor};
+            .compute_minor = p.compute_minor,
+            .features = p.features};
 }
 
-std::string compute_capability_complaint(const Device& device, int major, int minor, std::string_view what) {
-    const auto version = [](int a, int b) { return std::to_string(a) + "." + std::to_string(b); };
-    return std::string(what) + " needs compute capability " + version(major, minor) + "; " + device.name + " has " +
-           version(device.compute_major, device.compute_minor);
+std::string feature_complaint(const Device& device, Feature feature, std::string_view what) {
+    std::string text = std::string(what) + " needs " + std::string(name_of(feature)) + ", which " + device.name +
+                       " does not have; these have:";
+    const char* separator = " ";
+    for (const DeviceProfile& known : device_profiles())
+        if (known.features.has(feature)) text += std::exchange(separator, ", ") + std::string(known.name);
+    return text;
 }
 
-void require_compute_capability(const Device& device, int major, int minor, std::string_view what) {
-    if (!device.has_compute_capability(major, minor))
-        throw std::runtime_error(compute_capability_complaint(device, major, minor, what));
+void require_feature(const Device& device, Feature feature, std::string_view what) {
+    if (!device.has_feature(feature)) throw std::runtime_error(feature_complaint(device, feature, what));
 }
 
 bool cpu_machine_checks() { return SIMT_CHECKED_BUILD; }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/simt/device/device_profile.h"
+#include "common/simt/device/features.h"
 
 namespace simt {
 
@@ -20,21 +21,22 @@ struct Device {
     int compute_major;                    ///< 8 of compute capability 8.6
     int compute_minor;                    ///< 6 of compute capability 8.6
 
-    /// Whether the device has this compute capability or a later one.
-    bool has_compute_capability(int major_, int minor_) const {
-        return std::pair(compute_major, compute_minor) >= std::pair(major_, minor_);
-    }
+    Features features;  ///< what it has that others lack
+
+    /// Whether kernels may use it there.
+    bool has_feature(Feature feature) const { return features.has(feature); }
 };
 
 /// A profile as a device to run on.
 Device device_from(const DeviceProfile& profile);
 
-/// Throws std::runtime_error "<what> needs compute capability 8.0; Tesla T4 has 7.5" for a device below it. For host
-/// entries, so that a kernel which needs an instruction is never launched where there is none.
-void require_compute_capability(const Device& device, int major, int minor, std::string_view what);
+/// Throws std::runtime_error "<what> needs asynchronous copies (cp.async), which NVIDIA T4 does not have; these have:
+/// a100, …" for a device without the feature. For host entries, so that a kernel which needs an instruction is never
+/// launched where there is none.
+void require_feature(const Device& device, Feature feature, std::string_view what);
 
 /// The sentence that such an error consists of.
-std::string compute_capability_complaint(const Device& device, int major, int minor, std::string_view what);
+std::string feature_complaint(const Device& device, Feature feature, std::string_view what);
 
 /// The device that the CPU machine imitates, and the number of OS threads it runs blocks on (one per core by default).
 /// Both are settings of the whole program; change them between launches only.

@@ -22,6 +22,8 @@ Device limits_of(int device) {
     cudaDeviceProp properties;
     if (const cudaError_t code = cudaGetDeviceProperties(&properties, device); code != cudaSuccess)
         throw std::runtime_error(std::string("no usable CUDA device: ") + cudaGetErrorString(code));
+    const int major = attribute(cudaDevAttrComputeCapabilityMajor, device);
+    const int minor = attribute(cudaDevAttrComputeCapabilityMinor, device);
     return {.name = properties.name,
             .multiprocessors = attribute(cudaDevAttrMultiProcessorCount, device),
             .shared_bytes_per_block = attribute(cudaDevAttrMaxSharedMemoryPerBlock, device),
@@ -29,8 +31,9 @@ Device limits_of(int device) {
             .shared_bytes_per_multiprocessor = attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor, device),
             .max_threads_per_block = attribute(cudaDevAttrMaxThreadsPerBlock, device),
             .max_threads_per_multiprocessor = attribute(cudaDevAttrMaxThreadsPerMultiProcessor, device),
-            .compute_major = attribute(cudaDevAttrComputeCapabilityMajor, device),
-            .compute_minor = attribute(cudaDevAttrComputeCapabilityMinor, device)};
+            .compute_major = major,
+            .compute_minor = minor,
+            .features = features_of(major, minor)};
 }
 
 }  // namespace

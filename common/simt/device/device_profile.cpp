@@ -59,6 +59,7 @@ constexpr DeviceProfile profile(const Capability& capability, const Product& pro
         .product = product.product,
         .compute_major = capability.major,
         .compute_minor = capability.minor,
+        .features = features_of(capability.major, capability.minor),
         .multiprocessors = product.multiprocessors,
         .shared_bytes_per_block = 48 * kKiB,
         .shared_bytes_per_block_optin = capability.shared_kib_per_block_optin * kKiB,

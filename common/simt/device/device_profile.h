@@ -9,6 +9,8 @@
 #include <span>
 #include <string_view>
 
+#include "common/simt/device/features.h"
+
 namespace simt {
 
 /// One device. Sizes are in bytes and powers of two (48 KiB = 49152); rates are decimal (1 GB/s = 10^9 bytes/s).
@@ -18,6 +20,7 @@ struct DeviceProfile {
 
     int compute_major;    ///< 12 of compute capability 12.0.
     int compute_minor;    ///< 0 of compute capability 12.0.
+    Features features;    ///< What it has that others lack.
     int multiprocessors;  ///< Each runs blocks of its own.
 
     int shared_bytes_per_block;           ///< What a block gets without asking.

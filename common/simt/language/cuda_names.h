@@ -59,46 +59,6 @@ struct alignas(16) float4 {
 inline float2 make_float2(float x, float y) { return {x, y}; }
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 
-/// The error codes that the CPU machine gives, with CUDA's names and numbers.
-enum cudaError_t {
-    cudaSuccess = 0,
-    cudaErrorInvalidValue = 1,
-    cudaErrorInvalidConfiguration = 9,
-    cudaErrorNotSupported = 801,
-};
-
-/// A code's name, and what it means in a sentence.
-const char* cudaGetErrorName(cudaError_t);
-const char* cudaGetErrorString(cudaError_t);
-
-/// Launches finish before they return, so there is one stream and it is always empty.
-using cudaStream_t = void*;
-
-/// What a launch can be told besides; see common/simt/sync/early_launch_cuda.h.
-enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
-/// What is said about an attribute.
-union cudaLaunchAttributeValue {
-    int programmaticStreamSerializationAllowed;  ///< not 0: the launch may begin before the one before it has ended
-};
-/// One property of a launch, as `id` says which.
-struct cudaLaunchAttribute {
-    cudaLaunchAttributeID id;      ///< which
-    cudaLaunchAttributeValue val;  ///< what is said about it
-};
-
-/// What cudaLaunchKernelEx() is to launch.
-struct cudaLaunchConfig_t {
-    dim3 gridDim;                          ///< blocks
-    dim3 blockDim;                         ///< threads of each block
-    std::size_t dynamicSmemBytes = 0;      ///< shared memory of each block
-    cudaStream_t stream = nullptr;         ///< the one there is
-    cudaLaunchAttribute* attrs = nullptr;  ///< so many as the next line says
-    unsigned numAttrs = 0;                 ///< of attrs
-};
-
-/// What cudaFuncSetAttribute() can set: how much shared memory a kernel may be launched with.
-enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
-
 /// Where the running thread is, and how large its block and grid are. The scheduler writes threadIdx at each switch
 /// between the threads of a block.
 [[gnu::tls_model("initial-exec")]] inline constinit thread_local uint3 threadIdx{};
@@ -114,19 +74,6 @@ inline constexpr int warpSize = 32;
 
 using simt::cpu::blockDim;
 using simt::cpu::blockIdx;
-using simt::cpu::cudaError_t;
-using simt::cpu::cudaErrorInvalidConfiguration;
-using simt::cpu::cudaErrorInvalidValue;
-using simt::cpu::cudaErrorNotSupported;
-using simt::cpu::cudaFuncAttribute;
-using simt::cpu::cudaFuncAttributeMaxDynamicSharedMemorySize;
-using simt::cpu::cudaGetErrorName;
-using simt::cpu::cudaGetErrorString;
-using simt::cpu::cudaLaunchAttribute;
-using simt::cpu::cudaLaunchAttributeProgrammaticStreamSerialization;
-using simt::cpu::cudaLaunchConfig_t;
-using simt::cpu::cudaStream_t;
-using simt::cpu::cudaSuccess;
 using simt::cpu::dim3;
 using simt::cpu::float2;
 using simt::cpu::float4;

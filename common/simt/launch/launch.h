@@ -6,7 +6,6 @@
 
 #include "common/simt/report/launch_log.h"
 #include "common/simt/report/machine_error.h"
-#include "common/simt/views/shared_layout.h"
 
 namespace simt {
 inline namespace SIMT_NAMESPACE {

@@ -156,7 +156,7 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
         config.blockDim.volume() > std::size_t(device.max_threads_per_block))
         return cudaErrorInvalidConfiguration;
     if (config.dynamicSmemBytes > std::size_t(shared_limit(kernel, device))) return cudaErrorInvalidValue;
-    if (may_start_early(config) && !device.has_compute_capability(9, 0)) return cudaErrorNotSupported;
+    if (may_start_early(config) && !device.has_feature(Feature::early_launch)) return cudaErrorNotSupported;
 
     TraceLog* const trace = checks == Checks::on ? TraceLog::active() : nullptr;
     if (trace)

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/simt/device/device.h"
-#include "common/simt/language/cuda_names.h"
+#include "common/simt/launch/cuda_calls_cpu.h"
 #include "common/simt/launch/kernel_name.h"
 #include "common/simt/machine/block.h"
 #include "common/simt/report/launch_log.h"

@@ -48,7 +48,7 @@ void Block::run(const Launch& launch, uint3 index) {
     recorder_ = launch.trace && launch.trace->wants_block(number) ? &own_recorder_ : nullptr;
     if (recorder_) recorder_->start_block(launch.trace->launch(), shared, threads);
     traffic.start_block(launch.count, threads, recorder_);
-    copies.start_block(threads);
+    for (const auto& [kind, companion] : companions_) companion->start_block(threads);
 
     current_thread_ = 0;
     fiber_ = &fibers_[0];
@@ -71,6 +71,11 @@ void Block::run(const Launch& launch, uint3 index) {
         failure_->block = {index.x, index.y, index.z};
         throw MachineError(*std::exchange(failure_, std::nullopt));
     }
+}
+
+Companion& Block::add_companion(const void* kind, std::unique_ptr<Companion> companion) {
+    companion->start_block(threads_);
+    return *companions_.emplace_back(kind, std::move(companion)).second;
 }
 
 TracedBlock Block::take_trace() {
@@ -157,7 +162,7 @@ int Block::next_runnable() {
 }
 
 void Block::finish_thread() {
-    copies.thread_returns(*this);
+    for (const auto& [kind, companion] : companions_) companion->thread_returns();
     end_.enter();
     Warp& w = *warp_;
     const std::uint32_t bit = 1u << lane();
@@ -192,7 +197,7 @@ Block::Arrival Block::arrive_at_barrier(SourceSite site) {
 void Block::meet_at_barrier_out_of_sight(SourceSite site) { meet_at_barrier(site); }
 
 std::uint64_t Block::meet_warp_out_of_sight(Call call, std::uint64_t value, int source_lane, SourceSite site,
-                                            WarpInstruction run) {
+                                            const WarpInstruction* run) {
     return meet_warp(call, value, source_lane, site, run);
 }
 
@@ -212,7 +217,8 @@ void Block::release_barrier() {
 
 // Nothing here calls and returns: whatever is not usual comes last, in the place of a return. So the usual case saves
 // no registers, which would be a quarter of its instructions.
-Block::Arrival Block::arrive(Call call, std::uint64_t value, int source_lane, SourceSite site, WarpInstruction run) {
+Block::Arrival Block::arrive(Call call, std::uint64_t value, int source_lane, SourceSite site,
+                             const WarpInstruction* run) {
     Warp& w = *warp_;
     if (w.pending_count == 1 && w.pending[0].same(call, site, run)) [[likely]]
         return take_part(w, 0, value, source_lane);
@@ -220,7 +226,7 @@ Block::Arrival Block::arrive(Call call, std::uint64_t value, int source_lane, So
 }
 
 Block::Arrival Block::arrive_first(Call call, std::uint64_t value, int source_lane, SourceSite site,
-                                   WarpInstruction run) {
+                                   const WarpInstruction* run) {
     if (!(call.mask >> lane() & 1)) report_foreign_mask(call, site);  // before join() reports what follows from it
     return take_part(*warp_, join(*warp_, call, site, run), value, source_lane);
 }
@@ -246,14 +252,14 @@ Block::Arrival Block::complete_and_go_on(Warp& w, int pending_index, Fiber& fibe
     return {&fiber, nullptr};
 }
 
-int Block::join(Warp& w, Call call, SourceSite site, WarpInstruction run) {
+int Block::join(Warp& w, Call call, SourceSite site, const WarpInstruction* run) {
     int p = w.pending_count;
     for (int i = 0; i < w.pending_count; ++i) {
         const Pending& other = w.pending[i];
         if (other.same(call, site, run))
             p = i;
         else if ((other.call.mask >> lane() & 1) && (other.arrived & call.mask)) [[unlikely]]
-            report_diverged_collective(call, other, site);
+            report_diverged_collective(call, run, other, site);
     }
     if (p == w.pending_count) {
         w.pending[p] = {call, site, run, 0, lane()};
@@ -300,8 +306,7 @@ void Block::complete(Warp& w, int pending_index) {
                 fiber[to].result = w.value[from];
             }
             break;
-        case Collective::ldmatrix:
-        case Collective::mma:
+        case Collective::instruction:
             run_warp_instruction(w, done);
             break;
         case Collective::ballot:
@@ -325,7 +330,7 @@ void Block::run_warp_instruction(Warp& w, const Pending& done) {
         report_incomplete_warp(warp, done);
     std::array<const void*, 32> argument;
     for (int lane = 0; lane < 32; ++lane) argument[lane] = reinterpret_cast<const void*>(w.value[lane]);
-    done.run(*this, warp, argument);
+    done.run->run(*this, warp, argument);
     traffic.warp_meets(warp);
 }
 

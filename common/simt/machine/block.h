@@ -4,14 +4,16 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
-#include "common/simt/copies/copy_queue.h"
 #include "common/simt/counters/block_recorder.h"
 #include "common/simt/counters/traffic.h"
 #include "common/simt/device/device.h"
 #include "common/simt/language/cuda_names.h"
+#include "common/simt/machine/companion.h"
 #include "common/simt/machine/fiber_stacks.h"
 #include "common/simt/machine/switch_stack.h"
 #include "common/simt/memory/global_shadow.h"
@@ -32,8 +34,7 @@ enum class Collective : std::uint32_t {
     ballot,
     any,
     all,
-    ldmatrix,
-    mma,
+    instruction,  ///< of all 32 lanes, see Block::WarpInstruction
 };
 
 /// Whether a launch's accesses to memory are checked and counted. Without, views are bare pointers, and barriers, warp
@@ -43,7 +44,7 @@ enum class Checks : bool { off, on };
 /// Runs one thread block: its threads are fibers on the calling OS thread, and each runs until it meets a barrier or a
 /// warp collective that still waits for others. The order is fixed (the lowest runnable thread of the same warp, then
 /// the next warp), so a kernel does the same thing on every run.
-class Block {
+class Block final : private SharedMemory::Owner {
   public:
     struct Launch {
         const char* kernel;
@@ -79,20 +80,24 @@ class Block {
         return meet({kind, mask}, value, source_lane, site, nullptr);
     }
 
-    /// What a warp does as a whole. Runs once, when all 32 lanes have arrived; `argument` is what each of them passed.
-    using WarpInstruction = void (*)(Block&, int warp, const std::array<const void*, 32>& argument);
+    /// What a warp does as a whole.
+    struct WarpInstruction {
+        const char* name;  ///< for messages
+        /// Called once, when all 32 lanes have arrived; `argument` is what each of them passed.
+        void (*run)(Block&, int warp, const std::array<const void*, 32>& argument);
+    };
 
     /// An instruction such as mma.sync, which demands all 32 lanes: a warp that lacks some, since they have returned or
     /// never were, is diagnosed.
-    [[gnu::always_inline]] void warp_instruction(Collective kind, WarpInstruction run, const void* argument,
+    [[gnu::always_inline]] void warp_instruction(const WarpInstruction& instruction, const void* argument,
                                                  SourceSite site) {
-        meet({kind, 0xffffffffu}, reinterpret_cast<std::uintptr_t>(argument), 0, site, run);
+        meet({Collective::instruction, 0xffffffffu}, reinterpret_cast<std::uintptr_t>(argument), 0, site, &instruction);
     }
 
     /// Diagnoses an instruction that the imitated device does not have.
-    void require_compute_capability(int major, int minor, const char* instruction, SourceSite site) {
-        if (!launch_->device.has_compute_capability(major, minor)) [[unlikely]]
-            report_unsupported(major, minor, instruction, site);
+    void require_feature(Feature feature, SourceSite site) {
+        if (!launch_->device.has_feature(feature)) [[unlikely]]
+            report_unsupported(feature, site);
     }
 
     Checks checks() const { return launch_->checks; }
@@ -129,17 +134,24 @@ class Block {
 
     /// Ends the whole block with a diagnosis. Never returns to the kernel: its threads are abandoned where they stand,
     /// which is safe because kernels own nothing that needs destruction.
-    [[noreturn, gnu::cold, gnu::noinline]] void fail(MachineError::Report report);
+    [[noreturn, gnu::cold, gnu::noinline]] void fail(MachineError::Report report) override;
 
     [[noreturn, gnu::cold, gnu::noinline]] void report_bad_width(Collective kind, int width, SourceSite site);
 
     /// `bytes` of shared memory, from `offset` on, for a bare view.
     void* arena_bytes(std::size_t offset, std::size_t bytes);
 
-    SharedMemory shared;
-    GlobalShadow global;
+    /// What the instructions of one kind, those of C, keep beside this block.
+    template <class C>
+    C& companion() {
+        for (const auto& [kind, companion] : companions_)
+            if (kind == &kKind<C>) return static_cast<C&>(*companion);
+        return static_cast<C&>(add_companion(&kKind<C>, std::make_unique<C>(*this)));
+    }
+
+    SharedMemory shared{*this};
+    GlobalShadow global{*this};
     Traffic traffic;
-    CopyQueue copies;
 
   private:
     /// What lanes call: one word, so that it takes one register.
@@ -153,11 +165,11 @@ class Block {
     struct Pending {
         Call call;
         SourceSite site;
-        WarpInstruction run;
+        const WarpInstruction* run;  // null: not an instruction
         std::uint32_t arrived;
         int first_lane;
 
-        bool same(Call call_, SourceSite site_, WarpInstruction run_) const {
+        bool same(Call call_, SourceSite site_, const WarpInstruction* run_) const {
             return call == call_ && site == site_ && run == run_;
         }
     };
@@ -184,18 +196,18 @@ class Block {
     };
 
     [[gnu::always_inline]] std::uint64_t meet(Call call, std::uint64_t value, int source_lane, SourceSite site,
-                                              WarpInstruction run) {
+                                              const WarpInstruction* run) {
         if constexpr (kHidesMachine)
             return meet_warp_out_of_sight(call, value, source_lane, site, run);
         else
             return meet_warp(call, value, source_lane, site, run);
     }
     std::uint64_t meet_warp_out_of_sight(Call call, std::uint64_t value, int source_lane, SourceSite site,
-                                         WarpInstruction run);
+                                         const WarpInstruction* run);
     void meet_at_barrier_out_of_sight(SourceSite site);
 
     [[gnu::always_inline]] std::uint64_t meet_warp(Call call, std::uint64_t value, int source_lane, SourceSite site,
-                                                   WarpInstruction run) {
+                                                   const WarpInstruction* run) {
         SanitizedMeeting& order = warp_->order.next();
         const Arrival arrival = arrive(call, value, source_lane, site, run);
         wait(arrival);
@@ -217,11 +229,17 @@ class Block {
         from.sanitized.arrive(sanitized_home_);
     }
 
+    template <class C>
+    static constexpr char kKind = 0;  // its address stands for C
+    Companion& add_companion(const void* kind, std::unique_ptr<Companion> companion);
+    [[noreturn, gnu::cold, gnu::noinline]] void fail_in_flight(const char* does, std::size_t offset, int thread,
+                                                               SourceSite site) override;
+
     [[noreturn]] static void enter();
     Arrival arrive_at_barrier(SourceSite site);
-    Arrival arrive(Call call, std::uint64_t value, int source_lane, SourceSite site, WarpInstruction run);
+    Arrival arrive(Call call, std::uint64_t value, int source_lane, SourceSite site, const WarpInstruction* run);
     [[gnu::noinline]] Arrival arrive_first(Call call, std::uint64_t value, int source_lane, SourceSite site,
-                                           WarpInstruction run);
+                                           const WarpInstruction* run);
     Arrival take_part(Warp&, int pending_index, std::uint64_t value, int source_lane);
     [[gnu::noinline]] Arrival complete_and_go_on(Warp&, int pending_index, Fiber&);
     Arrival let_others_run(Warp&, Fiber&, int thread);
@@ -232,7 +250,7 @@ class Block {
     void enter_interval(int warp, std::uint32_t interval);
     void run_warp_instruction(Warp&, const Pending&);
     [[gnu::noinline]] int next_runnable();
-    [[gnu::noinline]] int join(Warp&, Call call, SourceSite site, WarpInstruction run);
+    [[gnu::noinline]] int join(Warp&, Call call, SourceSite site, const WarpInstruction* run);
     [[noreturn]] void finish_thread();
     [[noreturn]] void leave();
     void release_barrier();
@@ -240,12 +258,11 @@ class Block {
     SourceSite waits_at(int thread) const;
     [[noreturn, gnu::cold, gnu::noinline]] void report_stuck();
     [[noreturn, gnu::cold, gnu::noinline]] void report_foreign_mask(Call call, SourceSite site);
-    [[noreturn, gnu::cold, gnu::noinline]] void report_diverged_collective(Call call, const Pending& other,
-                                                                           SourceSite site);
+    [[noreturn, gnu::cold, gnu::noinline]] void report_diverged_collective(Call call, const WarpInstruction* run,
+                                                                           const Pending& other, SourceSite site);
     [[noreturn, gnu::cold, gnu::noinline]] void report_incomplete_warp(int warp, const Pending& done);
     [[noreturn, gnu::cold, gnu::noinline]] void report_absent_lane(int warp, const Pending& done, int to, int from);
-    [[noreturn, gnu::cold, gnu::noinline]] void report_unsupported(int major, int minor, const char* instruction,
-                                                                   SourceSite site);
+    [[noreturn, gnu::cold, gnu::noinline]] void report_unsupported(Feature feature, SourceSite site);
     [[noreturn, gnu::cold, gnu::noinline]] void report_diverged_barrier(int thread, SourceSite site, bool returned);
     int warp_index() const { return int(unsigned(current_thread_) / 32); }
 
@@ -269,6 +286,7 @@ class Block {
     std::uint32_t warp_interval_ = 0;  // of that warp
     int at_barrier_ = 0, first_at_barrier_ = 0;
     SourceSite barrier_site_;
+    std::vector<std::pair<const void*, std::unique_ptr<Companion>>> companions_;  // with the addresses of their kKind
     std::optional<MachineError::Report> failure_;
 };
 

@@ -32,12 +32,14 @@ std::string name_of(Collective kind) {
             return "__any_sync";
         case Collective::all:
             return "__all_sync";
-        case Collective::ldmatrix:
-            return "ldmatrix";
-        case Collective::mma:
-            return "mma.sync";
+        case Collective::instruction:
+            break;
     }
     return "warp collective";
+}
+
+std::string name_of(Collective kind, const Block::WarpInstruction* instruction) {
+    return instruction ? instruction->name : name_of(kind);
 }
 
 std::string hex(std::uint32_t mask) {
@@ -56,6 +58,15 @@ void Block::fail(MachineError::Report report) {
     for (int n = 0; n < depth; ++n) report.calls.push_back(reinterpret_cast<std::uintptr_t>(calls[std::size_t(n)]));
     failure_ = std::move(report);
     leave();
+}
+
+void Block::fail_in_flight(const char* does, std::size_t offset, int thread, SourceSite site) {
+    for (const auto& [kind, companion] : companions_) companion->thread_touches(does, offset, thread, site);
+    fail({.fault = Fault::copy_in_flight,
+          .first = {thread, site},
+          .what = "thread " + std::to_string(thread) + " " + does + " " + shared.element_name(offset) +
+                  ", which is still being filled",
+          .advice = "wait for what fills it first"});
 }
 
 void Block::report_diverged_barrier(int thread, SourceSite site, bool returned) {
@@ -80,18 +91,19 @@ void Block::report_diverged_barrier(int thread, SourceSite site, bool returned) 
     fail(std::move(report));
 }
 
-void Block::report_diverged_collective(Call call, const Pending& other, SourceSite site) {
+void Block::report_diverged_collective(Call call, const WarpInstruction* run, const Pending& other, SourceSite site) {
+    const std::string name = name_of(call.kind, run), other_name = name_of(other.call.kind, other.run);
     // The two wait for each other. Masks that merely overlap are fine: lanes that are through with one may still have
     // the other before them.
     fail({.fault = Fault::collective_divergence,
           .first = {current_thread_, site},
           .second = {current_thread_ / 32 * 32 + other.first_lane, other.site},
-          .what = "lane " + std::to_string(lane()) + " calls " + name_of(call.kind) + " with mask " + hex(call.mask) +
-                  " while lane " + std::to_string(other.first_lane) + " waits in " + name_of(other.call.kind) +
-                  " with mask " + hex(other.call.mask) +
-                  (other.site != site   ? ", on another line"
-                   : other.call == call ? ", in another form"
-                                        : ""),
+          .what = "lane " + std::to_string(lane()) + " calls " + name + " with mask " + hex(call.mask) +
+                  " while lane " + std::to_string(other.first_lane) + " waits in " + other_name + " with mask " +
+                  hex(other.call.mask) +
+                  (other.site != site                         ? ", on another line"
+                   : other.call == call && other_name == name ? ", in another form"
+                                                              : ""),
           .advice = "all lanes of a mask must execute the same collective: move it out of the branch"});
 }
 
@@ -106,7 +118,7 @@ void Block::report_foreign_mask(Call call, SourceSite site) {
 void Block::report_incomplete_warp(int warp, const Pending& done) {
     fail({.fault = Fault::invalid_collective,
           .first = {warp * 32 + done.first_lane, done.site},
-          .what = name_of(done.call.kind) + " of warp " + std::to_string(warp) + " without lanes " +
+          .what = name_of(done.call.kind, done.run) + " of warp " + std::to_string(warp) + " without lanes " +
                   hex(~done.arrived) + ": they have returned from the kernel, or the block has no such threads",
           .advice = "the instruction works on a whole warp: launch blocks of a multiple of 32 threads, and keep "
                     "lanes without work until it is done"});
@@ -139,11 +151,11 @@ void Block::report_bad_width(Collective kind, int width, SourceSite site) {
           .advice = "a shuffle works in segments of 1, 2, 4, 8, 16 or 32 lanes"});
 }
 
-void Block::report_unsupported(int major, int minor, const char* instruction, SourceSite site) {
+void Block::report_unsupported(Feature feature, SourceSite site) {
     fail({.fault = Fault::unsupported,
           .first = {current_thread_, site},
-          .what = compute_capability_complaint(launch_->device, major, minor, instruction),
-          .advice = "choose a newer device with --profile, or a kernel that does without the instruction"});
+          .what = feature_complaint(launch_->device, feature, launch_->kernel),
+          .advice = "choose another device with --profile, or a kernel that does without the instruction"});
 }
 
 SourceSite Block::waits_at(int thread) const {
@@ -164,8 +176,8 @@ void Block::report_stuck() {
             const Pending& pending = warps_[i].pending[p];
             const std::uint32_t missing = pending.call.mask & warps_[i].live & ~pending.arrived;
             report.first = {int(i) * 32 + pending.first_lane, pending.site};
-            report.what += "; warp " + std::to_string(i) + " waits in " + name_of(pending.call.kind) + " for lanes " +
-                           hex(missing);
+            report.what += "; warp " + std::to_string(i) + " waits in " + name_of(pending.call.kind, pending.run) +
+                           " for lanes " + hex(missing);
             if (missing) {
                 const int absent = int(i) * 32 + std::countr_zero(missing);
                 report.second = {absent, waits_at(absent)};

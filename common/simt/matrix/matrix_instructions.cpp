@@ -35,10 +35,12 @@ void run_ldmatrix(Block& block, int warp, const std::array<const void*, 32>& row
     }
 }
 
-Block::WarpInstruction ldmatrix_of(int matrices, bool transposed) {
-    if (transposed)
-        return matrices == 1 ? run_ldmatrix<1, true> : matrices == 2 ? run_ldmatrix<2, true> : run_ldmatrix<4, true>;
-    return matrices == 1 ? run_ldmatrix<1, false> : matrices == 2 ? run_ldmatrix<2, false> : run_ldmatrix<4, false>;
+template <int matrices, bool transposed>
+constexpr Block::WarpInstruction kLdmatrix{"ldmatrix", run_ldmatrix<matrices, transposed>};
+
+const Block::WarpInstruction& ldmatrix_of(int matrices, bool transposed) {
+    if (transposed) return matrices == 1 ? kLdmatrix<1, true> : matrices == 2 ? kLdmatrix<2, true> : kLdmatrix<4, true>;
+    return matrices == 1 ? kLdmatrix<1, false> : matrices == 2 ? kLdmatrix<2, false> : kLdmatrix<4, false>;
 }
 
 template <class T>
@@ -75,20 +77,23 @@ void run_mma(Block&, int, const std::array<const void*, 32>& lanes) {
                 D[FragmentC::row(lane, i)][FragmentC::column(lane, i)];
 }
 
+template <class T>
+constexpr Block::WarpInstruction kMma{"mma.sync", run_mma<T>};
+
 }  // namespace
 
 void load_matrices(int matrices, bool transposed, const MatrixRow& row, SourceSite site) {
     Block& block = Block::current();
-    block.require_compute_capability(7, 5, "ldmatrix", site);
-    block.warp_instruction(Collective::ldmatrix, ldmatrix_of(matrices, transposed), &row, site);
+    block.require_feature(Feature::ldmatrix, site);
+    block.warp_instruction(ldmatrix_of(matrices, transposed), &row, site);
 }
 
 template <class T>
 void mma_m16n8k16(FragmentC& d, const FragmentA<T>& a, const FragmentB<T>& b, const FragmentC& c, SourceSite site) {
     Block& block = Block::current();
-    block.require_compute_capability(8, 0, "mma.m16n8k16", site);
+    block.require_feature(Feature::mma, site);
     const Operands<T> operands{&d, &a, &b, &c};
-    block.warp_instruction(Collective::mma, run_mma<T>, &operands, site);
+    block.warp_instruction(kMma<T>, &operands, site);
 }
 
 template void mma_m16n8k16(FragmentC&, const FragmentA<f16>&, const FragmentB<f16>&, const FragmentC&, SourceSite);

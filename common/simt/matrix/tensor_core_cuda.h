@@ -17,7 +17,7 @@ inline namespace cuda {
 template <bool transposed, class Fragment, class V>
 __device__ __forceinline__ void load_matrices(Fragment& fragment, const V& row) {
     constexpr int matrices = LdmatrixOf<Fragment, V>::matrices;
-    if constexpr (kArchitecture >= 750) {
+    if constexpr (kHasFeature<Feature::ldmatrix>) {
         const auto address = static_cast<unsigned>(__cvta_generic_to_shared(&row));
         std::uint32_t r[matrices];
         if constexpr (matrices == 1 && !transposed)
@@ -49,7 +49,7 @@ __device__ __forceinline__ void load_matrices(Fragment& fragment, const V& row) 
                          : "memory");
         std::memcpy(&fragment, r, sizeof(fragment));
     } else {
-        refuse("ldmatrix needs compute capability 7.5");
+        refuse("ldmatrix: not in the architecture that this kernel was compiled for");
     }
 }
 
@@ -59,7 +59,7 @@ __device__ __forceinline__ void load_matrices(Fragment& fragment, const V& row) 
 /// be a row inside the tile. All 32 lanes of the warp must take part.
 ///
 /// Lane l gets elements 2(l % 4) and 2(l % 4) + 1 of row l / 4: the layout of mma's operands. See fragments.h for the
-/// row that each lane passes to fill one of those. Needs compute capability 7.5.
+/// row that each lane passes to fill one of those. Needs Feature::ldmatrix.
 ///
 ///     simt::ldmatrix(a, Q_i.vec<Wide>(row + lane % 16, column + lane / 16 * 8));
 ///
@@ -78,7 +78,7 @@ __device__ __forceinline__ void ldmatrix_trans(Fragment& fragment, const V& row)
 }
 
 /// D = A B + C on the tensor cores, with A [16, 16] and B [16, 8] of T = f16 or bf16, C and D [16, 8] of float; `d` and
-/// `c` may be the same. All 32 lanes of the warp must take part. Layout: fragments.h. Needs compute capability 8.0.
+/// `c` may be the same. All 32 lanes of the warp must take part. Layout: fragments.h. Needs Feature::mma.
 ///
 /// Products are exact. They are summed in at least single precision, in an order and with a rounding that PTX leaves
 /// open (PTX ISA, mma). Whatever they are, each of the 16 additions loses at most 2^-23 of
@@ -93,8 +93,8 @@ template <class T>
 __device__ __forceinline__ void mma_m16n8k16(FragmentC& d, const FragmentA<T>& a, const FragmentB<T>& b,
                                              const FragmentC& c) {
     static_assert(std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>, "mma multiplies f16 or bf16");
-    if constexpr (kArchitecture < 800)
-        refuse("mma.m16n8k16 needs compute capability 8.0");
+    if constexpr (!kHasFeature<Feature::mma>)
+        refuse("mma.m16n8k16: not in the architecture that this kernel was compiled for");
     else if constexpr (std::is_same_v<T, __half>)
         asm volatile(
             "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "

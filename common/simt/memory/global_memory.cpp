@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "common/simt/counters/traffic.h"
+#include "common/simt/memory/tensor_names.h"
 
 namespace simt {
 inline namespace cpu {

@@ -5,7 +5,6 @@
 #include <tuple>
 #include <utility>
 
-#include "common/simt/machine/block.h"
 #include "common/simt/report/leniency.h"
 #include "common/simt/report/race_advice.h"
 
@@ -228,7 +227,7 @@ void GlobalShadow::look_back(bool write, std::uintptr_t address, std::size_t byt
     for (std::size_t offset = 0; offset < bytes && !claim; offset += step)
         if ((claim = launch_->previous()->claim(address + offset, write))) address += offset;
     if (!claim) return;
-    Block::current().fail(
+    faults_.fail(
         {.fault = Fault::global_race,
          .first = {access.thread, access.site},
          .second = claim->witness,
@@ -321,7 +320,7 @@ void GlobalShadow::write_cell(Cell& c, std::uintptr_t address, const GlobalAcces
 
 void GlobalShadow::unwritten(std::uintptr_t address, const GlobalAccessRecord& reader) const {
     if (ScopedLeniency::active()) return;
-    Block::current().fail(
+    faults_.fail(
         {.fault = Fault::unwritten_read,
          .first = {reader.thread, reader.site},
          .what = "thread " + std::to_string(reader.thread) + " reads " + global_element_name(reader.tensor, address) +
@@ -336,14 +335,14 @@ void GlobalShadow::race(const char* does, std::uintptr_t address, const GlobalAc
     if (ScopedLeniency::active()) return;
     const std::string element = global_element_name(access.tensor, address),
                       alias = global_element_name(other.tensor, address);
-    Block::current().fail({.fault = Fault::global_race,
-                           .first = {access.thread, access.site},
-                           .second = {other.thread, other.site},
-                           .what = "thread " + std::to_string(access.thread) + " " + does + " " + element +
-                                   ", which thread " + std::to_string(other.thread) + " " + did +
-                                   (alias == element ? "" : " as " + alias) + "; no barrier lies between",
-                           .advice = race_advice({access.thread, access.site, does == std::string_view("writes")},
-                                                 {other.thread, other.site, did == std::string_view("wrote")})});
+    faults_.fail({.fault = Fault::global_race,
+                  .first = {access.thread, access.site},
+                  .second = {other.thread, other.site},
+                  .what = "thread " + std::to_string(access.thread) + " " + does + " " + element + ", which thread " +
+                          std::to_string(other.thread) + " " + did + (alias == element ? "" : " as " + alias) +
+                          "; no barrier lies between",
+                  .advice = race_advice({access.thread, access.site, does == std::string_view("writes")},
+                                        {other.thread, other.site, did == std::string_view("wrote")})});
 }
 
 }  // namespace cpu

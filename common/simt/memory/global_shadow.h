@@ -13,10 +13,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include "common/simt/counters/traffic.h"
 #include "common/simt/language/cuda_names.h"
 #include "common/simt/memory/chunk_index.h"
 #include "common/simt/memory/global_memory.h"
+#include "common/simt/memory/tensor_names.h"
+#include "common/simt/report/fault_handler.h"
 #include "common/simt/report/machine_error.h"
 #include "common/simt/report/source_site.h"
 
@@ -143,6 +144,8 @@ class GlobalLaunchShadow {
 /// SharedMemory for intervals. Memory that kernels only read costs two comparisons an access.
 class GlobalShadow {
   public:
+    explicit GlobalShadow(FaultHandler& faults) : faults_(faults) {}
+
     void start_block(GlobalLaunchShadow& launch, std::uint64_t block);
 
     /// Tells the launch what the block did, also when it ends early.
@@ -210,6 +213,7 @@ class GlobalShadow {
     [[gnu::cold, gnu::noinline]] void race(const char* does, std::uintptr_t address, const GlobalAccessRecord& access,
                                            const char* did, const GlobalAccessRecord& other) const;
 
+    FaultHandler& faults_;
     GlobalLaunchShadow* launch_ = nullptr;
     std::uint64_t launch_number_ = 0, block_ = 0;
     std::array<Known, kMaxTensorNames> known_{};

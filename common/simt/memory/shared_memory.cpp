@@ -6,7 +6,6 @@
 #include <new>
 #include <string_view>
 
-#include "common/simt/machine/block.h"
 #include "common/simt/memory/sanitizers.h"
 #include "common/simt/report/leniency.h"
 #include "common/simt/report/race_advice.h"
@@ -190,29 +189,26 @@ void SharedMemory::land(Cells cells, int thread, std::uint32_t warp_interval, So
 
 void SharedMemory::uninitialised(std::size_t cell, int thread, SourceSite site) const {
     if (ScopedLeniency::active()) return;
-    Block::current().fail({.fault = Fault::uninitialised_read,
-                           .first = {thread, site},
-                           .what = "thread " + std::to_string(thread) + " reads " + element_name(cell * kCellBytes) +
-                                   ", which nobody has written yet in this block",
-                           .advice =
-                               "shared memory holds garbage when a block starts: write every element that is read, "
-                               "the padding of ragged tiles too, and if another thread was to write it, let a "
-                               "barrier lie between"});
+    owner_.fail({.fault = Fault::uninitialised_read,
+                 .first = {thread, site},
+                 .what = "thread " + std::to_string(thread) + " reads " + element_name(cell * kCellBytes) +
+                         ", which nobody has written yet in this block",
+                 .advice = "shared memory holds garbage when a block starts: write every element that is read, "
+                           "the padding of ragged tiles too, and if another thread was to write it, let a "
+                           "barrier lie between"});
 }
 
 void SharedMemory::race(const char* does, std::size_t cell, int thread, SourceSite site, const char* did, int other,
                         SourceSite other_site) const {
     if (ScopedLeniency::active()) return;
-    if (cells_[cell].write_interval == kInFlight)
-        Block::current().copies.report_touch(Block::current(), does, cell * kCellBytes, thread, site);
+    if (cells_[cell].write_interval == kInFlight) owner_.fail_in_flight(does, cell * kCellBytes, thread, site);
     const bool writes = does == std::string_view("writes"), wrote = did == std::string_view("wrote");
-    Block::current().fail({.fault = Fault::race,
-                           .first = {thread, site},
-                           .second = {other, other_site},
-                           .what = "thread " + std::to_string(thread) + " " + does + " " +
-                                   element_name(cell * kCellBytes) + ", which thread " + std::to_string(other) + " " +
-                                   did + "; no barrier lies between",
-                           .advice = race_advice({thread, site, writes}, {other, other_site, wrote})});
+    owner_.fail({.fault = Fault::race,
+                 .first = {thread, site},
+                 .second = {other, other_site},
+                 .what = "thread " + std::to_string(thread) + " " + does + " " + element_name(cell * kCellBytes) +
+                         ", which thread " + std::to_string(other) + " " + did + "; no barrier lies between",
+                 .advice = race_advice({thread, site, writes}, {other, other_site, wrote})});
 }
 
 }  // namespace cpu

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/simt/report/fault_handler.h"
 #include "common/simt/report/source_site.h"
 
 namespace simt {
@@ -34,6 +35,19 @@ class SharedMemory {
     static constexpr std::size_t kCellBytes = 2;
     static constexpr std::size_t kNowhereBytes = 64;
     static constexpr std::size_t kForbiddenBytes = 64;  // between the block's memory and nowhere(), at least
+
+    /// What it asks of the block that it belongs to.
+    class Owner : public FaultHandler {
+      public:
+        /// Diagnoses a thread that touched bytes which take_off() has marked and land() not yet: who issued the copy
+        /// knows it. `does`: "reads" or "writes".
+        [[noreturn]] virtual void fail_in_flight(const char* does, std::size_t offset, int thread, SourceSite site) = 0;
+
+      protected:
+        ~Owner() = default;
+    };
+
+    explicit SharedMemory(Owner& owner) : owner_(owner) {}
 
     /// What a name in a message stands for: one tile carved from the arena.
     struct Region {
@@ -246,6 +260,7 @@ class SharedMemory {
     struct Free {
         void operator()(std::byte* p) const;
     };
+    Owner& owner_;
     std::unique_ptr<std::byte[], Free> memory_;
     std::size_t bytes_ = 0, capacity_ = 0;
     std::vector<Cell> cells_;

@@ -3,7 +3,7 @@
 // The views of a machine that checks nothing: bare pointers with a shape. The GPU and the unchecked CPU machine share
 // them. Names and source lines, which the checked machine uses in its diagnoses, vanish here.
 //
-// Included last by those machines' headers: CUDA's words and arena_bytes() come from there.
+// Included by views_cuda.h and views_unchecked.h, which give it arena_bytes().
 
 #include <cstddef>
 #include <cstdint>

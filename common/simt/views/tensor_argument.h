@@ -3,10 +3,9 @@
 #include <array>
 #include <cstdint>
 
-namespace simt {
+#include "common/simt/language/element_type.h"
 
-/// What a kernel can be given.
-enum class ElementType { f32, f16, bf16 };
+namespace simt {
 
 /// A tensor on its way from the host to a kernel: nothing but numbers, so that kernels need not know the library that
 /// owns the memory. Dimensions beyond `rank` are unused.
@@ -20,7 +19,7 @@ struct TensorArgument {
 
     /// Whether every row of the last dimension starts at a multiple of 16 bytes, so that wide vectors may be used.
     bool rows_aligned_to_16_bytes() const {
-        const std::int64_t width = 16 / (type == ElementType::f32 ? 4 : 2);
+        const std::int64_t width = 16 / std::int64_t(element_bytes(type));
         if (rank == 0 || reinterpret_cast<std::uintptr_t>(data) % 16 || extents[rank - 1] % width) return false;
         for (int i = 0; i + 1 < rank; ++i)
             if (extents[i] > 1 && strides[i] % width) return false;
