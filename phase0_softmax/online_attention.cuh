@@ -147,7 +147,8 @@ void launch_online_attention(const AttentionArguments& a) {
         with_head_dim(a.head_dim(), [&]<int D>(std::integral_constant<int, D>) {
             constexpr int W = simt::kVectorWidth<T> < D / 32 ? simt::kVectorWidth<T> : D / 32;
             const ForwardTensors<T> tensors = forward_tensors<T>(a);
-            const auto kernel = tensors.wide_rows ? online_attention_kernel<T, D, W> : online_attention_kernel<T, D, 1>;
+            const auto kernel =
+                tensors.vector_rows ? online_attention_kernel<T, D, W> : online_attention_kernel<T, D, 1>;
             cudaLaunchConfig_t config{};
             config.gridDim = dim3(ceil_div(a.query_length(), kQueriesPerBlock), a.query_heads(), a.batch());
             config.blockDim = dim3(32 * kQueriesPerBlock);

@@ -60,8 +60,8 @@ struct Fa1Running {
     simt::GlobalTensor<float, 3> m;  ///< [B, Hq, Sq]
     int B_r, B_c;                    ///< rows of a query tile and of a key tile
     int score_pitch;                 ///< elements between two rows of P_ij
-    bool wide_rows;                  ///< rows of O here may be accessed 16 bytes at a time
-    bool wide_final_rows;            ///< likewise rows of the O that the caller gets
+    bool vector_rows;                ///< rows of O here may be accessed 16 bytes at a time
+    bool final_vector_rows;          ///< likewise rows of the O that the caller gets
 };
 
 /// The eight rows that a warp works on at once. Lane k has rows k / 8 and k / 8 + 4, and every eighth column or vector
@@ -174,14 +174,14 @@ __global__ void __launch_bounds__(32 * kFa1MaxWarps, 1) fa1_forward_kernel(Forwa
         const int keys = last_step ? key_length - first_key : B_c;
         const int columns = (keys + 7) / 8 * 8;  // the eight lanes of a row go through the columns together
 
-        copy_tile<D>(K_j, K, first_key, t.wide_rows, columns);
-        copy_tile<D>(V_j, V, first_key, t.wide_rows, columns);
+        copy_tile<D>(K_j, K, first_key, t.vector_rows, columns);
+        copy_tile<D>(V_j, V, first_key, t.vector_rows, columns);
 
         for (int first_query = 0; first_query < query_length; first_query += B_r) {
             const int queries = first_query + B_r >= query_length ? query_length - first_query : B_r;
             const int strips = (queries + kFa1Granule - 1) / kFa1Granule;
 
-            copy_tile<D>(Q_i, Q, first_query, t.wide_rows, strips * kFa1Granule);
+            copy_tile<D>(Q_i, Q, first_query, t.vector_rows, strips * kFa1Granule);
             __syncthreads();  // Q_i (and, at the first query tile, K_j and V_j) are complete before anyone reads them
 
             for (int strip = warp; strip < strips; strip += warps) {
@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(32 * kFa1MaxWarps, 1) fa1_forward_kernel(Forwa
 
                 float O_i[kFa1Rows][D / 8] = {}, l_i[kFa1Rows], m_i[kFa1Rows];
                 load_running<T, D>(O_i, l_i, m_i, own, first_query, first_step, query_length, running_O, l, m,
-                                   running.wide_rows);
+                                   running.vector_rows);
 
                 float m_tile[kFa1Rows], l_tile[kFa1Rows];
                 compute_scores<T, D>(m_tile, P_ij, own, Q_i, K_j, keys, columns, t.scale);
@@ -223,10 +223,10 @@ __global__ void __launch_bounds__(32 * kFa1MaxWarps, 1) fa1_forward_kernel(Forwa
                     const int query = first_query + own.row(i);
                     if (query >= query_length) continue;
                     if (last_step) {
-                        store_output_row<T, D>(O, query, O_i[i], own.lane, running.wide_final_rows);
+                        store_output_row<T, D>(O, query, O_i[i], own.lane, running.final_vector_rows);
                         if (own.lane == 0) LSE(query) = m_new + logf(l_new);
                     } else {
-                        store_output_row<T, D>(running_O, query, O_i[i], own.lane, running.wide_rows);
+                        store_output_row<T, D>(running_O, query, O_i[i], own.lane, running.vector_rows);
                         if (own.lane == 0) {
                             l(query) = l_new;
                             m(query) = m_new;
@@ -262,8 +262,8 @@ inline Fa1Running fa1_running(const Fa1Arguments& a) {
             .B_r = a.tiles.B_r,
             .B_c = a.tiles.B_c,
             .score_pitch = fa1_score_pitch(a.tiles.B_c),
-            .wide_rows = a.running_out.rows_aligned_to_16_bytes(),
-            .wide_final_rows = a.out.rows_aligned_to_16_bytes()};
+            .vector_rows = a.running_out.rows_aligned_to_16_bytes(),
+            .final_vector_rows = a.out.rows_aligned_to_16_bytes()};
 }
 
 /// Launches the kernel compiled for the problem's dtype and head dimension.

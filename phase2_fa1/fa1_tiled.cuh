@@ -141,9 +141,9 @@ __global__ void __launch_bounds__(Fa1WideTiles<D>::threads, 1)
                     if (first_key + owner.lane + 8 * j >= key_length) S[i][j] = -INFINITY;
         };
 
-        fetch_own_rows<Owner>(Q_i, Q, 0, t.wide_rows);
-        load_signed<Tiles::threads>(K_j, K, first_key, scale.sign, t.wide_rows);
-        copy_tile(V_j, V, first_key, t.wide_rows);
+        fetch_own_rows<Owner>(Q_i, Q, 0, t.vector_rows);
+        load_signed<Tiles::threads>(K_j, K, first_key, scale.sign, t.vector_rows);
+        copy_tile(V_j, V, first_key, t.vector_rows);
         __syncthreads();  // K_j and V_j are complete before anyone reads them
 
         for (int first_query = 0; first_query + first_row_of_warp < query_length; first_query += B_r) {
@@ -167,7 +167,7 @@ __global__ void __launch_bounds__(Fa1WideTiles<D>::threads, 1)
             multiply_shifted(S_ij, m_new, m_shifted, shift, owner, Q_i, K_j, scale_log2, hide_missing,
                              [](int, float) {});  // O and l are those of m_i, not of m_shifted
             __syncwarp();  // all lanes are done with these rows of Q_i before the next ones overwrite them
-            fetch_own_rows<Owner>(Q_i, Q, first_query + B_r, t.wide_rows);
+            fetch_own_rows<Owner>(Q_i, Q, first_query + B_r, t.vector_rows);
 
             // Without the shift again: each outer step has another one, and weights of shifted scores would be rounded
             // differently from step to step.
@@ -183,7 +183,7 @@ __global__ void __launch_bounds__(Fa1WideTiles<D>::threads, 1)
             for (int i = 0; i < Owner::rows; ++i) {
                 const int query = first_query + owner.row(i);
                 l_i[i] = has_old(i) && owner.lane == 0 ? float(l(query)) : 0.0f;
-                if (has_old(i)) load_row<D>(O_i[i], O, query, owner.lane, t.wide_rows);
+                if (has_old(i)) load_row<D>(O_i[i], O, query, owner.lane, t.vector_rows);
             }
 
 #pragma unroll
@@ -218,7 +218,7 @@ __global__ void __launch_bounds__(Fa1WideTiles<D>::threads, 1)
                 // A row that has met nothing but -inf has nothing to normalise yet: O_i stays 0. Only at the end is
                 // 0 * (1 / 0) its answer, as softmax has it.
                 const float divisor = l_i[i] == 0.0f && !last_step ? 1.0f : l_i[i];
-                store_row<D>(O, query, O_i[i], owner.lane, 1.0f / divisor, t.wide_rows);
+                store_row<D>(O, query, O_i[i], owner.lane, 1.0f / divisor, t.vector_rows);
                 if (owner.lane != 0) continue;
                 if (last_step) {
                     LSE(query) = kLn2 * (m_i[i] + log2f(l_i[i]));  // from powers of 2 back to powers of e

@@ -82,13 +82,13 @@ __global__ void __launch_bounds__(kFa2Threads) fa2_forward_kernel(ForwardTensors
         for (int c = 0; c < D / 8; ++c) O_i[i][c] = 0.0f;
     }
 
-    copy_tile(Q_i, Q, first_query, t.wide_rows);
+    copy_tile(Q_i, Q, first_query, t.vector_rows);
 
     // BEGIN SOLUTION loop: key tiles come past; fetch K_j and V_j, S_ij = Q_i K_j^T
     for (int first_key = 0; first_key < key_length; first_key += B_c) {
         __syncthreads();  // all warps are done with the old K_j and V_j before anyone overwrites them
-        copy_tile(K_j, K, first_key, t.wide_rows);
-        copy_tile(V_j, V, first_key, t.wide_rows);
+        copy_tile(K_j, K, first_key, t.vector_rows);
+        copy_tile(V_j, V, first_key, t.vector_rows);
         __syncthreads();  // K_j, V_j (and, the first time, Q_i) are complete before anyone reads them
 
         float S_ij[Owner::rows][B_c / 8];
