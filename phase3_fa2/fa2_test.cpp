@@ -4,9 +4,9 @@
 
 #include "common/attention/allocate.h"
 #include "common/reference/entry_checks.h"
+#include "common/reference/register_tile_cases.h"
+#include "common/reference/register_tile_checks.h"
 #include "common/reference/test_device.h"
-#include "common/reference/wide_cases.h"
-#include "common/reference/wide_checks.h"
 #include "common/simt/device.h"
 #include "common/simt/launch_log.h"
 
@@ -46,7 +46,7 @@ TEST(Fa2, MovesWhatTheFormulaSays) {
 
 // ---- The next step: fa2_tiled.cuh ---------------------------------------------------------------------------------
 
-const AttentionEntry tiled = on_wide_device([](const auto& q, const auto& k, const auto& v, const auto& options) {
+const AttentionEntry tiled = on_large_device([](const auto& q, const auto& k, const auto& v, const auto& options) {
     return fa2_tiled_forward(q, k, v, options);
 });
 
@@ -54,46 +54,48 @@ class Fa2TiledStandard : public ::testing::TestWithParam<AttentionCase> {};
 
 TEST_P(Fa2TiledStandard, MatchesReference) { EXPECT_TRUE(matches_reference(tiled, GetParam(), test_device())); }
 
-INSTANTIATE_TEST_SUITE_P(Cases, Fa2TiledStandard, ::testing::ValuesIn(wide_cases(standard_cases())), ByName{});
+INSTANTIATE_TEST_SUITE_P(Cases, Fa2TiledStandard, ::testing::ValuesIn(register_tile_cases(standard_cases())), ByName{});
 
-TEST(Fa2Tiled, RepeatsBitwise) { EXPECT_TRUE(repeats_bitwise(tiled, wide_cases(standard_cases()))); }
+TEST(Fa2Tiled, RepeatsBitwise) { EXPECT_TRUE(repeats_bitwise(tiled, register_tile_cases(standard_cases()))); }
 
 TEST(Fa2Tiled, IgnoresBatchNeighbours) { EXPECT_TRUE(ignores_batch_neighbours(tiled)); }
 
 TEST(Fa2Tiled, AgreesOnNonFiniteInput) {
-    EXPECT_TRUE(agrees_on_non_finite_input(tiled, {.head_dims = wide_head_dims()}));
+    EXPECT_TRUE(agrees_on_non_finite_input(tiled, {.head_dims = register_tile_head_dims()}));
 }
 
 TEST(Fa2Tiled, RowOfNegativeInfinitiesIsNaN) {
-    EXPECT_TRUE(row_of_negative_infinities_is_nan(tiled, {.head_dims = wide_head_dims()}));
+    EXPECT_TRUE(row_of_negative_infinities_is_nan(tiled, {.head_dims = register_tile_head_dims()}));
 }
 
 TEST(Fa2Tiled, LargeSumsStayExact) {
-    for (const int64_t head_dim : wide_head_dims()) EXPECT_TRUE(large_sums_stay_exact(tiled, head_dim, test_device()));
+    for (const int64_t head_dim : register_tile_head_dims())
+        EXPECT_TRUE(large_sums_stay_exact(tiled, head_dim, test_device()));
 }
 
 TEST(Fa2Tiled, HugeScoresAreWeighed) {
-    for (const int64_t head_dim : wide_head_dims())
+    for (const int64_t head_dim : register_tile_head_dims())
         EXPECT_TRUE(huge_scores_are_weighed(tiled, head_dim, Mask::none, test_device()));
 }
 
 TEST(Fa2Tiled, LargeRoundingsAreMadeGood) {
-    for (const int64_t head_dim : wide_head_dims())
+    for (const int64_t head_dim : register_tile_head_dims())
         EXPECT_TRUE(large_roundings_are_made_good(tiled, head_dim, Mask::none, test_device()));
 }
 
 TEST(Fa2Tiled, WeightsAgreeWhereTheShiftMoves) {
-    for (const int64_t head_dim : wide_head_dims())
+    for (const int64_t head_dim : register_tile_head_dims())
         EXPECT_TRUE(weights_agree_where_the_shift_moves(tiled, head_dim, Mask::none, test_device()));
 }
 
 TEST(Fa2Tiled, SmallScoresAreComputedOnce) {
     if (not_run_on_gpu("it counts on the CPU machine")) return;
-    for (const int64_t head_dim : wide_head_dims()) EXPECT_TRUE(small_scores_are_computed_once(tiled, head_dim));
+    for (const int64_t head_dim : register_tile_head_dims())
+        EXPECT_TRUE(small_scores_are_computed_once(tiled, head_dim));
 }
 
 TEST(Fa2Tiled, OutliersSpareTheirNeighbours) {
-    for (const int64_t head_dim : wide_head_dims())
+    for (const int64_t head_dim : register_tile_head_dims())
         EXPECT_TRUE(outliers_spare_their_neighbours(tiled, head_dim, test_device()));
 }
 
@@ -108,12 +110,12 @@ TEST(Fa2Tiled, LongSumsKeepToTheBound) {
                                .options = {.scale = 0.5},
                                .seed = 612055};
     const AttentionCase of_64{.batch = 3, .key_length = 387, .options = {.scale = 1.0}, .seed = 566956};
-    for (const AttentionCase& problem : wide_cases({of_128, of_64}))
+    for (const AttentionCase& problem : register_tile_cases({of_128, of_64}))
         EXPECT_TRUE(matches_reference(tiled, problem, test_device()));
 }
 
 TEST(Fa2Tiled, MovesWhatTheFormulaSays) {
-    EXPECT_TRUE(moves_what_the_formula_says(tiled, fa2_tiled_bytes, wide_cases(standard_cases())));
+    EXPECT_TRUE(moves_what_the_formula_says(tiled, fa2_tiled_bytes, register_tile_cases(standard_cases())));
 }
 
 TEST(Fa2Tiled, RefusesWhatItCannotTake) {
