@@ -1,8 +1,8 @@
 #pragma once
 
+#include "common/attention/arguments.h"
 #include "common/attention/dispatch.cuh"
 #include "common/attention/forward_tensors.cuh"
-#include "common/attention/global_bytes.h"
 #include "phase1_naive/blocked_arguments.h"
 #include "phase1_naive/blocked_stages.cuh"
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "common/attention/arguments.h"
 #include "common/attention/copy_tile.cuh"
 #include "common/attention/dispatch.cuh"
 #include "common/attention/forward_tensors.cuh"
-#include "common/attention/global_bytes.h"
 #include "common/attention/online_softmax.cuh"
 #include "common/attention/row_tile.cuh"
 #include "common/attention/watch.cuh"

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/attention/allocate.h"
 #include "common/attention/machine.h"
+#include "common/attention/outputs.h"
 #include "common/reference/entry_checks.h"
 #include "common/reference/register_tile_cases.h"
 #include "common/reference/register_tile_checks.h"

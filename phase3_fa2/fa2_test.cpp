@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "common/attention/allocate.h"
+#include "common/attention/outputs.h"
 #include "common/reference/entry_checks.h"
 #include "common/reference/register_tile_cases.h"
 #include "common/reference/register_tile_checks.h"

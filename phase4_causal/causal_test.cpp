@@ -6,9 +6,9 @@
 #include <iterator>
 #include <limits>
 
-#include "common/attention/allocate.h"
 #include "common/attention/check.h"
 #include "common/attention/key_tiles.cuh"
+#include "common/attention/outputs.h"
 #include "common/reference/entry_checks.h"
 #include "common/reference/register_tile_cases.h"
 #include "common/reference/register_tile_checks.h"
@@ -29,7 +29,7 @@ const EntryTraits kTraits{.masks = {std::begin(kMasks), std::end(kMasks)}};
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-/// The definition of the masks, as mask.h writes it.
+/// The definition of the masks, as Mask has it.
 bool sees(Mask mask, int64_t i, int64_t j, int64_t queries, int64_t keys) {
     return mask == Mask::none || (mask == Mask::causal_top_left ? j <= i : j <= i + keys - queries);
 }

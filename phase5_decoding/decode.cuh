@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "common/attention/arguments.h"
 #include "common/attention/dispatch.cuh"
-#include "common/attention/global_bytes.h"
 #include "common/attention/online_softmax.cuh"
 #include "common/attention/warp_reduce.cuh"
 #include "common/attention/watch.cuh"

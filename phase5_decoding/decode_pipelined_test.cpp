@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "common/attention/allocate.h"
 #include "common/attention/machine.h"
+#include "common/attention/outputs.h"
 #include "common/reference/checks.h"
 #include "common/reference/large_device.h"
 #include "common/reference/test_device.h"

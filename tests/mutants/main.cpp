@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/attention/allocate.h"
+#include "common/attention/outputs.h"
 #include "common/simt/cpu/leniency.h"
 #include "common/simt/device.h"
 #include "tests/mutants/mutants.h"

@@ -6,7 +6,7 @@
 
 #include <array>
 
-#include "common/attention/mask.h"
+#include "common/attention/arguments.h"
 #include "common/classroom/judge/tensors.h"
 #include "common/classroom/judge/trials.h"
 
