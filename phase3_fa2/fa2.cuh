@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(kFa2Threads) fa2_forward_kernel(ForwardTensors
             }
             const float m_new = fmaxf(m_i[i], row_max(m_tile));
             const float m_safe = safe_maximum(m_new);
-            const float rescale = __expf(m_i[i] - m_safe);  // what the old sums are worth under the new maximum
+            const float rescale = merge_weight(m_i[i], m_new);  // what the old sums are worth under the new maximum
 
             float l_tile = 0.0f;
 #pragma unroll

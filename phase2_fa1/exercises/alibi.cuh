@@ -77,9 +77,8 @@ __global__ void __launch_bounds__(32 * kFa1MaxWarps, 1)
 #pragma unroll
                 for (int i = 0; i < kFa1Rows; ++i) {
                     const float m_new = fmaxf(m_i[i], m_tile[i]);
-                    const float m_safe = safe_maximum(m_new);
-                    const float old_sum = __expf(m_i[i] - m_safe) * l_i[i];  // what is known, under the new maximum
-                    const float tile_weight = __expf(m_tile[i] - m_safe);
+                    const float old_sum = merge_weight(m_i[i], m_new) * l_i[i];  // what is known, under the new maximum
+                    const float tile_weight = merge_weight(m_tile[i], m_new);
                     const float l_new = old_sum + tile_weight * l_tile[i];
 
                     // A row that has met nothing but -inf has nothing to normalise yet: O_i stays 0. Only at the end

@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kSoftcapThreads) softcap_forward_kernel(Forwar
             }
             const float m_new = fmaxf(m_i[i], row_max(m_tile));
             const float m_safe = safe_maximum(m_new);
-            const float rescale = __expf(m_i[i] - m_safe);  // what the old sums are worth under the new maximum
+            const float rescale = merge_weight(m_i[i], m_new);  // what the old sums are worth under the new maximum
 
             float l_tile = 0.0f;
 #pragma unroll

@@ -178,7 +178,8 @@ __global__ void __launch_bounds__(kWindowThreads) window_forward_kernel(ForwardT
                 if (sees(j)) m_tile = fmaxf(m_tile, S_ij[i][j] * scale_log2);
             const float m_new = fmaxf(m_i[i], row_max(m_tile));
             const float m_safe = safe_maximum(m_new);
-            const float rescale = exp2f(m_i[i] - m_safe);  // what the old sums are worth under the new maximum
+            // What the old sums are worth under the new maximum.
+            const float rescale = exp2f(merge_exponent(m_i[i], m_new));
 
             float l_tile = 0.0f;
 #pragma unroll
