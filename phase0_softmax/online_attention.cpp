@@ -1,9 +1,8 @@
 #include "phase0_softmax/online_attention.h"
 
-#include "common/attention/allocate.h"
 #include "common/attention/check.h"
-#include "common/attention/check_written.h"
 #include "common/attention/machine.h"
+#include "common/attention/outputs.h"
 #include "common/attention/registration.h"
 
 namespace ladder {

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "common/attention/arguments.h"
 #include "common/attention/dispatch.cuh"
 #include "common/attention/forward_tensors.cuh"
-#include "common/attention/global_bytes.h"
 #include "common/attention/online_softmax.cuh"
 #include "common/attention/warp_reduce.cuh"
 #include "common/attention/watch.cuh"
@@ -147,7 +147,8 @@ void launch_online_attention(const AttentionArguments& a) {
         with_head_dim(a.head_dim(), [&]<int D>(std::integral_constant<int, D>) {
             constexpr int W = simt::kVectorWidth<T> < D / 32 ? simt::kVectorWidth<T> : D / 32;
             const ForwardTensors<T> tensors = forward_tensors<T>(a);
-            const auto kernel = tensors.wide_rows ? online_attention_kernel<T, D, W> : online_attention_kernel<T, D, 1>;
+            const auto kernel =
+                tensors.vector_rows ? online_attention_kernel<T, D, W> : online_attention_kernel<T, D, 1>;
             cudaLaunchConfig_t config{};
             config.gridDim = dim3(ceil_div(a.query_length(), kQueriesPerBlock), a.query_heads(), a.batch());
             config.blockDim = dim3(32 * kQueriesPerBlock);

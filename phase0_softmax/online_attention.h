@@ -1,6 +1,6 @@
 #pragma once
 
-#include "common/attention/global_bytes.h"
+#include "common/attention/arguments.h"
 #include "common/attention/options.h"
 
 namespace ladder {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "common/attention/allocate.h"
+#include "common/attention/outputs.h"
 #include "common/reference/entry_checks.h"
 #include "common/reference/test_device.h"
 #include "common/simt/report/launch_log.h"

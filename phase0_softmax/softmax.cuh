@@ -1,7 +1,7 @@
 #pragma once
 
+#include "common/attention/arguments.h"
 #include "common/attention/dispatch.cuh"
-#include "common/attention/global_bytes.h"
 #include "common/attention/warp_reduce.cuh"
 #include "common/attention/watch.cuh"
 #include "phase0_softmax/softmax_state.cuh"

@@ -2,7 +2,7 @@
 
 #include <torch/types.h>
 
-#include "common/attention/global_bytes.h"
+#include "common/attention/arguments.h"
 
 namespace ladder {
 

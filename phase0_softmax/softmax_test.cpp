@@ -7,9 +7,9 @@
 #include <limits>
 #include <optional>
 
-#include "common/attention/allocate.h"
 #include "common/attention/check.h"
 #include "common/attention/machine.h"
+#include "common/attention/outputs.h"
 #include "common/reference/checks.h"
 #include "common/reference/low_precision.h"
 #include "common/reference/oracle.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "common/attention/global_bytes.h"
+#include "common/attention/arguments.h"
 #include "phase1_naive/blocked_arguments.h"
 #include "phase1_naive/standard_arguments.h"
 

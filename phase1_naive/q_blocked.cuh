@@ -1,8 +1,8 @@
 #pragma once
 
+#include "common/attention/arguments.h"
 #include "common/attention/dispatch.cuh"
 #include "common/attention/forward_tensors.cuh"
-#include "common/attention/global_bytes.h"
 #include "phase1_naive/blocked_arguments.h"
 #include "phase1_naive/blocked_stages.cuh"
 
@@ -46,9 +46,9 @@ __global__ void __launch_bounds__(kMaxBlockedThreads) q_blocked_kernel(ForwardTe
     const auto S_i = arena.matrix<T>("S_i", block_rows, key_length);
 
     // BEGIN SOLUTION stages: Q_i, K and V into shared memory; S_i; P_i in its place
-    copy_rows(Q_i, Q, first_query, rows, t.wide_rows);
-    copy_turned(K_all, K, t.wide_rows);
-    copy_rows(V_all, V, 0, key_length, t.wide_rows);
+    copy_rows(Q_i, Q, first_query, rows, t.vector_rows);
+    copy_turned(K_all, K, t.vector_rows);
+    copy_rows(V_all, V, 0, key_length, t.vector_rows);
     __syncthreads();  // Q_i, K and V are complete before anyone reads them
 
     multiply_scores(S_i, Q_i, K_all, rows, t.scale);

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "common/attention/arguments.h"
 #include "common/attention/dispatch.cuh"
 #include "common/attention/forward_tensors.cuh"
-#include "common/attention/global_bytes.h"
 #include "phase1_naive/blocked_arguments.h"
 #include "phase1_naive/blocked_stages.cuh"
 
@@ -46,8 +46,8 @@ __global__ void __launch_bounds__(kMaxBlockedThreads) qv_blocked_kernel(ForwardT
     const auto V_j = arena.matrix<T>("V_j", kValueTileRows, head_dim);
     const auto S_i = arena.matrix<T>("S_i", block_rows, key_length);
 
-    copy_rows(Q_i, Q, first_query, rows, t.wide_rows);
-    copy_turned(K_all, K, t.wide_rows);
+    copy_rows(Q_i, Q, first_query, rows, t.vector_rows);
+    copy_turned(K_all, K, t.vector_rows);
     __syncthreads();  // Q_i and K are complete before anyone reads them
 
     multiply_scores(S_i, Q_i, K_all, rows, t.scale);
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kMaxBlockedThreads) qv_blocked_kernel(ForwardT
             const int keys_left = key_length - first_key,
                       keys = keys_left < kValueTileRows ? keys_left : kValueTileRows;
             __syncthreads();  // everyone is done with the old V_j before anyone overwrites it
-            copy_rows(V_j, V, first_key, keys, t.wide_rows);
+            copy_rows(V_j, V, first_key, keys, t.vector_rows);
             __syncthreads();  // V_j (and, the first time, P_i) is complete before anyone reads it
             if (has_patch) output.add_product(patch, P_i, V_j, first_key, keys, rows);
         }

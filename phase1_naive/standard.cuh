@@ -1,8 +1,8 @@
 #pragma once
 
+#include "common/attention/arguments.h"
 #include "common/attention/dispatch.cuh"
 #include "common/attention/forward_tensors.cuh"
-#include "common/attention/global_bytes.h"
 #include "common/attention/online_softmax.cuh"
 #include "common/attention/warp_reduce.cuh"
 #include "common/attention/watch.cuh"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "common/attention/global_bytes.h"
+#include "common/attention/arguments.h"
 #include "common/attention/options.h"
 #include "phase2_fa1/fa1_tiles.h"
 

@@ -1,9 +1,9 @@
 #pragma once
 
+#include "common/attention/arguments.h"
 #include "common/attention/copy_tile.cuh"
 #include "common/attention/dispatch.cuh"
 #include "common/attention/forward_tensors.cuh"
-#include "common/attention/global_bytes.h"
 #include "common/attention/online_softmax.cuh"
 #include "common/attention/register_tile.cuh"
 #include "common/attention/watch.cuh"
@@ -132,9 +132,9 @@ __global__ void __launch_bounds__(Fa1RegisterTiles<D>::threads, 1)
 
     for (int first_key = 0; first_key < key_length; first_key += B_c) {
         const bool first_step = first_key == 0, last_step = first_key + B_c >= key_length;
-        fetch_own_rows<Owner>(Q_i, Q, 0, t.wide_rows);
-        load_signed<Tiles::threads>(K_j, K, first_key, scale.sign, t.wide_rows);
-        copy_tile(V_j, V, first_key, t.wide_rows);
+        fetch_own_rows<Owner>(Q_i, Q, 0, t.vector_rows);
+        load_signed<Tiles::threads>(K_j, K, first_key, scale.sign, t.vector_rows);
+        copy_tile(V_j, V, first_key, t.vector_rows);
         __syncthreads();  // K_j and V_j are complete before anyone reads them
 
         for (int first_query = 0; first_query + first_row_of_warp < query_length; first_query += B_r) {
@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(Fa1RegisterTiles<D>::threads, 1)
             float S_ij[Owner::rows][B_c / 8];
             multiply_transposed<D, 1>(S_ij, owner, Q_i, K_j);
             __syncwarp();  // all lanes are done with these rows of Q_i before the next ones overwrite them
-            fetch_own_rows<Owner>(Q_i, Q, first_query + B_r, t.wide_rows);
+            fetch_own_rows<Owner>(Q_i, Q, first_query + B_r, t.vector_rows);
 
             if (last_step) {  // which may be ragged
 #pragma unroll
@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(Fa1RegisterTiles<D>::threads, 1)
                 const int query = first_query + owner.row(i);
                 l_i[i] = has_old(i) && owner.lane == 0 ? float(l(query)) : 0.0f;
                 m_i[i] = has_old(i) && owner.lane == 0 ? float(m(query)) : -INFINITY;
-                if (has_old(i)) load_row<D>(O_i[i], O, query, owner.lane, t.wide_rows);
+                if (has_old(i)) load_row<D>(O_i[i], O, query, owner.lane, t.vector_rows);
             }
 
 #pragma unroll
@@ -202,7 +202,7 @@ __global__ void __launch_bounds__(Fa1RegisterTiles<D>::threads, 1)
                 // A row that has met nothing but -inf has nothing to normalise yet: O_i stays 0. Only at the end is
                 // 0 * (1 / 0) its answer, as softmax has it.
                 const float divisor = l_i[i] == 0.0f && !last_step ? 1.0f : l_i[i];
-                store_row<D>(O, query, O_i[i], owner.lane, 1.0f / divisor, t.wide_rows);
+                store_row<D>(O, query, O_i[i], owner.lane, 1.0f / divisor, t.vector_rows);
                 if (owner.lane != 0) continue;
                 if (last_step) {
                     LSE(query) = kLn2 * (m_i[i] + log2f(l_i[i]));  // from powers of 2 back to powers of e

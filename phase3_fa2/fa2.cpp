@@ -1,9 +1,8 @@
 #include "phase3_fa2/fa2.h"
 
-#include "common/attention/allocate.h"
 #include "common/attention/check.h"
-#include "common/attention/check_written.h"
 #include "common/attention/machine.h"
+#include "common/attention/outputs.h"
 #include "common/attention/registration.h"
 #include "common/attention/wide_tiles.h"
 

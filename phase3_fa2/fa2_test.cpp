@@ -2,11 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include "common/attention/allocate.h"
+#include "common/attention/outputs.h"
 #include "common/reference/entry_checks.h"
+#include "common/reference/register_tile_cases.h"
+#include "common/reference/register_tile_checks.h"
 #include "common/reference/test_device.h"
-#include "common/reference/wide_cases.h"
-#include "common/reference/wide_checks.h"
 #include "common/simt/device/device.h"
 #include "common/simt/report/launch_log.h"
 
@@ -46,7 +46,7 @@ TEST(Fa2, MovesWhatTheFormulaSays) {
 
 // ---- The next step: fa2_tiled.cuh ---------------------------------------------------------------------------------
 
-const AttentionEntry tiled = on_wide_device([](const auto& q, const auto& k, const auto& v, const auto& options) {
+const AttentionEntry tiled = on_large_device([](const auto& q, const auto& k, const auto& v, const auto& options) {
     return fa2_tiled_forward(q, k, v, options);
 });
 
@@ -54,27 +54,27 @@ class Fa2TiledStandard : public ::testing::TestWithParam<AttentionCase> {};
 
 TEST_P(Fa2TiledStandard, MatchesReference) { EXPECT_TRUE(matches_reference(tiled, GetParam(), test_device())); }
 
-INSTANTIATE_TEST_SUITE_P(Cases, Fa2TiledStandard, ::testing::ValuesIn(wide_cases(standard_cases())), ByName{});
+INSTANTIATE_TEST_SUITE_P(Cases, Fa2TiledStandard, ::testing::ValuesIn(register_tile_cases(standard_cases())), ByName{});
 
-TEST(Fa2Tiled, RepeatsBitwise) { EXPECT_TRUE(repeats_bitwise(tiled, wide_cases(standard_cases()))); }
+TEST(Fa2Tiled, RepeatsBitwise) { EXPECT_TRUE(repeats_bitwise(tiled, register_tile_cases(standard_cases()))); }
 
 TEST(Fa2Tiled, IgnoresBatchNeighbours) { EXPECT_TRUE(ignores_batch_neighbours(tiled)); }
 
 TEST(Fa2Tiled, AgreesOnNonFiniteInput) {
-    EXPECT_TRUE(agrees_on_non_finite_input(tiled, {.head_dims = wide_head_dims()}));
+    EXPECT_TRUE(agrees_on_non_finite_input(tiled, {.head_dims = register_tile_head_dims()}));
 }
 
 TEST(Fa2Tiled, RowOfNegativeInfinitiesIsNaN) {
-    EXPECT_TRUE(row_of_negative_infinities_is_nan(tiled, {.head_dims = wide_head_dims()}));
+    EXPECT_TRUE(row_of_negative_infinities_is_nan(tiled, {.head_dims = register_tile_head_dims()}));
 }
 
 TEST(Fa2Tiled, LargeScoresStayRight) {
-    for (const int64_t head_dim : wide_head_dims())
+    for (const int64_t head_dim : register_tile_head_dims())
         EXPECT_TRUE(large_scores_stay_right(tiled, head_dim, Mask::none, test_device()));
 }
 
 TEST(Fa2Tiled, OutliersSpareTheirNeighbours) {
-    for (const int64_t head_dim : wide_head_dims())
+    for (const int64_t head_dim : register_tile_head_dims())
         EXPECT_TRUE(outliers_spare_their_neighbours(tiled, head_dim, test_device()));
 }
 
@@ -88,12 +88,12 @@ TEST(Fa2Tiled, LongSumsKeepToTheBound) {
                                .options = {.scale = 0.5},
                                .seed = 612055};
     const AttentionCase of_64{.batch = 3, .key_length = 387, .options = {.scale = 1.0}, .seed = 566956};
-    for (const AttentionCase& problem : wide_cases({of_128, of_64}))
+    for (const AttentionCase& problem : register_tile_cases({of_128, of_64}))
         EXPECT_TRUE(matches_reference(tiled, problem, test_device()));
 }
 
 TEST(Fa2Tiled, MovesWhatTheFormulaSays) {
-    EXPECT_TRUE(moves_what_the_formula_says(tiled, fa2_tiled_bytes, wide_cases(standard_cases())));
+    EXPECT_TRUE(moves_what_the_formula_says(tiled, fa2_tiled_bytes, register_tile_cases(standard_cases())));
 }
 
 TEST(Fa2Tiled, RefusesWhatItCannotTake) {

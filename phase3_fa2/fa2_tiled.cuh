@@ -1,9 +1,9 @@
 #pragma once
 
+#include "common/attention/arguments.h"
 #include "common/attention/copy_tile.cuh"
 #include "common/attention/dispatch.cuh"
 #include "common/attention/forward_tensors.cuh"
-#include "common/attention/global_bytes.h"
 #include "common/attention/online_softmax.cuh"
 #include "common/attention/register_tile.cuh"
 #include "common/attention/watch.cuh"
@@ -67,17 +67,17 @@ __global__ void __launch_bounds__(RegisterTiles<D>::threads, RegisterTiles<D>::r
         for (int c = 0; c < D / lanes; ++c) O_i[i][c] = 0.0f;
     }
 
-    copy_tile_async<threads>(K_j, K, 0, t.wide_rows);
+    copy_tile_async<threads>(K_j, K, 0, t.vector_rows);
     simt::commit_copies();
     const SignedScale scale(t.scale);
-    load_signed<threads>(Q_i, Q, first_query, scale.sign, t.wide_rows);
+    load_signed<threads>(Q_i, Q, first_query, scale.sign, t.vector_rows);
     const float scale_log2 = scale.magnitude * kLog2E;  // exp(scale s) = 2^(scale_log2 s)
 
     for (int first_key = 0; first_key < key_length; first_key += B_c) {
         simt::wait_copies<0>();
         __syncthreads();  // K_j (and, the first time, Q_i) is complete before anyone reads it, and everyone is done
                           // with the old V_j and P_ij before they are overwritten
-        copy_tile_async<threads>(V_j, V, first_key, t.wide_rows);
+        copy_tile_async<threads>(V_j, V, first_key, t.vector_rows);
         simt::commit_copies();
 
         float S_ij[Owner::rows][columns];  // and then P_ij
@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(RegisterTiles<D>::threads, RegisterTiles<D>::r
         simt::wait_copies<0>();
         __syncthreads();  // V_j, and the rows of P_ij, are complete before anyone reads them, and everyone is done with
                           // K_j before it is overwritten
-        if (first_key + B_c < key_length) copy_tile_async<threads>(K_j, K, first_key + B_c, t.wide_rows);
+        if (first_key + B_c < key_length) copy_tile_async<threads>(K_j, K, first_key + B_c, t.vector_rows);
         simt::commit_copies();
         accumulate(O_i, owner, P_ij, V_j);
 #pragma unroll
@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(RegisterTiles<D>::threads, RegisterTiles<D>::r
         const int query = first_query + owner.row(i);
         if (query >= query_length) continue;
         // Where every score of a row is -inf this makes 0 * (1 / 0): NaN, as softmax has it.
-        store_row<D, lanes>(O, query, O_i[i], owner.lane, 1.0f / l, t.wide_rows);
+        store_row<D, lanes>(O, query, O_i[i], owner.lane, 1.0f / l, t.vector_rows);
         if (owner.lane == 0)  // from powers of 2 back to powers of e
             LSE(query) = kLn2 * (m_i[i] + log2f(l));
     }

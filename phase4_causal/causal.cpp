@@ -2,10 +2,9 @@
 
 #include <initializer_list>
 
-#include "common/attention/allocate.h"
 #include "common/attention/check.h"
-#include "common/attention/check_written.h"
 #include "common/attention/machine.h"
+#include "common/attention/outputs.h"
 #include "common/attention/registration.h"
 #include "common/attention/wide_tiles.h"
 

@@ -1,10 +1,10 @@
 #pragma once
 
+#include "common/attention/arguments.h"
 #include "common/attention/copy_tile.cuh"
 #include "common/attention/dispatch.cuh"
 #include "common/attention/edge_tile.cuh"
 #include "common/attention/forward_tensors.cuh"
-#include "common/attention/global_bytes.h"
 #include "common/attention/key_tiles.cuh"
 #include "common/attention/online_softmax.cuh"
 #include "common/attention/row_tile.cuh"
@@ -61,6 +61,30 @@ constexpr std::size_t causal_shared_bytes() {
            simt::shared_bytes<float>(B_r, B_c + 4);
 }
 
+/// O and LSE of this thread's rows that exist.
+template <class T, int D, class Owner>
+__device__ __forceinline__ void store_rows(const simt::GlobalTensor<T, 2>& O, const simt::GlobalTensor<float, 1>& LSE,
+                                           const float (&O_i)[Owner::rows][D / 8], const float (&m_i)[Owner::rows],
+                                           const float (&l_i)[Owner::rows], const int (&visible)[Owner::rows],
+                                           const Owner& owner, int first_query) {
+    const int query_length = int(O.extent(0)), head_dim = int(O.extent(1));
+    constexpr int width = kRowVector<T, D>;
+#pragma unroll
+    for (int i = 0; i < Owner::rows; ++i) {
+        const int query = first_query + owner.row(i);
+        if (query >= query_length) continue;
+        // One division per row. A row that sees no key is 0; where it sees keys and every score is -inf, this becomes
+        // 0 * (1 / 0): NaN, as softmax has it.
+        const float normalizer = visible[i] > 0 ? 1.0f / l_i[i] : 0.0f;
+#pragma unroll
+        for (int c = 0; c < D / 8; ++c) {
+            const int column = output_column<T, D>(owner.lane, c / width) + c % width;
+            if (column < head_dim) O(query, column) = T(O_i[i][c] * normalizer);
+        }
+        if (owner.lane == 0) LSE(query) = kLn2 * (m_i[i] + log2f(l_i[i]));  // from powers of 2 back to powers of e
+    }
+}
+
 template <class T, int D>
 __global__ void __launch_bounds__(kCausalThreads) causal_forward_kernel(ForwardTensors<T> t, Mask mask) {
     constexpr int B_r = CausalTiles<D>::B_r, B_c = CausalTiles<D>::B_c;
@@ -74,7 +98,7 @@ __global__ void __launch_bounds__(kCausalThreads) causal_forward_kernel(ForwardT
     const auto Q = t.Q.slice(b, h);
     const auto K = t.K.slice(b, t.kv_head(h));
     const auto V = t.V.slice(b, t.kv_head(h));
-    const int query_length = int(Q.extent(0)), key_length = int(K.extent(0)), head_dim = int(Q.extent(1));
+    const int query_length = int(Q.extent(0)), key_length = int(K.extent(0));
 
     simt::SharedArena arena;
     const auto Q_i = arena.tile<T, B_r, D, pitch>("Q_i");
@@ -94,7 +118,7 @@ __global__ void __launch_bounds__(kCausalThreads) causal_forward_kernel(ForwardT
         for (int c = 0; c < D / 8; ++c) O_i[i][c] = 0.0f;
     }
 
-    copy_tile(Q_i, Q, first_query, t.wide_rows);
+    copy_tile(Q_i, Q, first_query, t.vector_rows);
 
     const float scale_log2 = t.scale * kLog2E;  // exp(scale s) = 2^(scale_log2 s)
 
@@ -103,8 +127,8 @@ __global__ void __launch_bounds__(kCausalThreads) causal_forward_kernel(ForwardT
     const auto step = [&]<Stage stage>(std::integral_constant<Stage, stage>, int j_tile) {
         const int first_key = j_tile * B_c;
         __syncthreads();  // all warps are done with the old K_j and V_j before anyone overwrites them
-        copy_tile(K_j, K, first_key, t.wide_rows);
-        copy_tile(V_j, V, first_key, t.wide_rows);
+        copy_tile(K_j, K, first_key, t.vector_rows);
+        copy_tile(V_j, V, first_key, t.vector_rows);
         __syncthreads();  // K_j, V_j (and, the first time, Q_i) are complete before anyone reads them
 
         float S_ij[Owner::rows][B_c / 8];
@@ -125,7 +149,8 @@ __global__ void __launch_bounds__(kCausalThreads) causal_forward_kernel(ForwardT
                 if (sees(j)) m_tile = fmaxf(m_tile, S_ij[i][j] * scale_log2);
             const float m_new = fmaxf(m_i[i], row_max(m_tile));
             const float m_safe = safe_maximum(m_new);
-            const float rescale = exp2f(m_i[i] - m_safe);  // what the old sums are worth under the new maximum
+            // What the old sums are worth under the new maximum.
+            const float rescale = exp2f(merge_exponent(m_i[i], m_new));
 
             float l_tile = 0.0f;
 #pragma unroll
@@ -161,23 +186,7 @@ __global__ void __launch_bounds__(kCausalThreads) causal_forward_kernel(ForwardT
     for (; j < tiles.full; ++j) step(std::integral_constant<Stage, Stage::full>(), j);
     for (; j < tiles.visited; ++j) step(std::integral_constant<Stage, Stage::edge>(), j);
 
-    const auto O = t.O.slice(b, h);
-    const auto LSE = t.LSE.slice(b, h);
-    constexpr int width = kRowVector<T, D>;
-#pragma unroll
-    for (int i = 0; i < Owner::rows; ++i) {
-        const int query = first_query + owner.row(i);
-        if (query >= query_length) continue;
-        // One division per row. A row that sees no key is 0; where it sees keys and every score is -inf, this becomes
-        // 0 * (1 / 0): NaN, as softmax has it.
-        const float normalizer = visible[i] > 0 ? 1.0f / l_i[i] : 0.0f;
-#pragma unroll
-        for (int c = 0; c < D / 8; ++c) {
-            const int column = output_column<T, D>(owner.lane, c / width) + c % width;
-            if (column < head_dim) O(query, column) = T(O_i[i][c] * normalizer);
-        }
-        if (owner.lane == 0) LSE(query) = kLn2 * (m_i[i] + log2f(l_i[i]));  // from powers of 2 back to powers of e
-    }
+    store_rows<T, D>(t.O.slice(b, h), t.LSE.slice(b, h), O_i, m_i, l_i, visible, owner, first_query);
 }
 
 /// Q once; for each query tile of each query head, the rows of K and V in the key tiles that it visits; O and LSE once.

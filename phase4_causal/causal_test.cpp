@@ -6,13 +6,13 @@
 #include <iterator>
 #include <limits>
 
-#include "common/attention/allocate.h"
 #include "common/attention/check.h"
 #include "common/attention/key_tiles.cuh"
+#include "common/attention/outputs.h"
 #include "common/reference/entry_checks.h"
+#include "common/reference/register_tile_cases.h"
+#include "common/reference/register_tile_checks.h"
 #include "common/reference/test_device.h"
-#include "common/reference/wide_cases.h"
-#include "common/reference/wide_checks.h"
 #include "common/simt/device/device.h"
 #include "common/simt/report/launch_log.h"
 
@@ -29,7 +29,7 @@ const EntryTraits kTraits{.masks = {std::begin(kMasks), std::end(kMasks)}};
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-/// The definition of the masks, as mask.h writes it.
+/// The definition of the masks, as Mask has it.
 bool sees(Mask mask, int64_t i, int64_t j, int64_t queries, int64_t keys) {
     return mask == Mask::none || (mask == Mask::causal_top_left ? j <= i : j <= i + keys - queries);
 }
@@ -324,7 +324,7 @@ TEST_F(CausalOperator, RefusesUnknownMaskNames) {
 
 // ---- The next step: causal_tiled.cuh ------------------------------------------------------------------------------
 
-const AttentionEntry tiled = on_wide_device([](const auto& q, const auto& k, const auto& v, const auto& options) {
+const AttentionEntry tiled = on_large_device([](const auto& q, const auto& k, const auto& v, const auto& options) {
     return causal_tiled_forward(q, k, v, options);
 });
 
@@ -332,13 +332,13 @@ class CausalTiledStandard : public ::testing::TestWithParam<AttentionCase> {};
 
 TEST_P(CausalTiledStandard, MatchesReference) { EXPECT_TRUE(matches_reference(tiled, GetParam(), test_device())); }
 
-INSTANTIATE_TEST_SUITE_P(Cases, CausalTiledStandard, ::testing::ValuesIn(wide_cases(all_cases())), ByName{});
+INSTANTIATE_TEST_SUITE_P(Cases, CausalTiledStandard, ::testing::ValuesIn(register_tile_cases(all_cases())), ByName{});
 
-TEST(CausalTiled, RepeatsBitwise) { EXPECT_TRUE(repeats_bitwise(tiled, wide_cases(causal_cases()))); }
+TEST(CausalTiled, RepeatsBitwise) { EXPECT_TRUE(repeats_bitwise(tiled, register_tile_cases(causal_cases()))); }
 
 TEST(CausalTiled, IgnoresBatchNeighbours) { EXPECT_TRUE(ignores_batch_neighbours(tiled, kTraits)); }
 
-EntryTraits tiled_traits() { return {.masks = kTraits.masks, .head_dims = wide_head_dims()}; }
+EntryTraits tiled_traits() { return {.masks = kTraits.masks, .head_dims = register_tile_head_dims()}; }
 
 TEST(CausalTiled, AgreesOnNonFiniteInput) { EXPECT_TRUE(agrees_on_non_finite_input(tiled, tiled_traits())); }
 
@@ -347,23 +347,25 @@ TEST(CausalTiled, RowOfNegativeInfinitiesIsNaN) {
 }
 
 TEST(CausalTiled, MovesWhatTheFormulaSays) {
-    EXPECT_TRUE(moves_what_the_formula_says(tiled, causal_tiled_bytes, wide_cases(all_cases())));
+    EXPECT_TRUE(moves_what_the_formula_says(tiled, causal_tiled_bytes, register_tile_cases(all_cases())));
 }
 
-TEST(CausalTiled, WhatARowMayNotSeeNeverReachesIt) { what_a_row_may_not_see_never_reaches_it(tiled, wide_head_dims()); }
+TEST(CausalTiled, WhatARowMayNotSeeNeverReachesIt) {
+    what_a_row_may_not_see_never_reaches_it(tiled, register_tile_head_dims());
+}
 
 TEST(CausalTiled, LargeScoresStayRight) {
-    for (const int64_t head_dim : wide_head_dims())
+    for (const int64_t head_dim : register_tile_head_dims())
         EXPECT_TRUE(large_scores_stay_right(tiled, head_dim, Mask::causal_bottom_right, test_device()));
 }
 
 TEST(CausalTiled, HiddenKeysChangeNothing) {
-    for (const int64_t head_dim : wide_head_dims())
+    for (const int64_t head_dim : register_tile_head_dims())
         EXPECT_TRUE(hidden_keys_change_nothing(tiled, head_dim, test_device()));
 }
 
 TEST(CausalTiled, OutliersSpareTheirNeighbours) {
-    for (const int64_t head_dim : wide_head_dims())
+    for (const int64_t head_dim : register_tile_head_dims())
         EXPECT_TRUE(outliers_spare_their_neighbours(tiled, head_dim, test_device()));
 }
 
@@ -371,7 +373,7 @@ TEST(CausalTiled, OutliersSpareTheirNeighbours) {
 TEST(CausalTiled, HiddenOutliersDoNotCount) {
     const AttentionCase found{
         .key_length = 17, .head_dim = 91, .family = Family::one_huge_logit, .options = {.mask = Mask::causal_top_left}};
-    for (const AttentionCase& problem : wide_cases({found}))
+    for (const AttentionCase& problem : register_tile_cases({found}))
         EXPECT_TRUE(matches_reference(tiled, problem, test_device()));
 }
 
@@ -379,7 +381,7 @@ TEST(CausalTiled, HiddenOutliersDoNotCount) {
 TEST(CausalTiled, ScoresFarBelowZeroKeepToTheBound) {
     const AttentionCase found{
         .query_length = 6, .key_length = 2, .head_dim = 45, .family = Family::scores_near_minus_1000, .seed = 4787};
-    for (const AttentionCase& problem : wide_cases({found}))
+    for (const AttentionCase& problem : register_tile_cases({found}))
         EXPECT_TRUE(matches_reference(tiled, problem, test_device()));
 }
 

@@ -1,10 +1,10 @@
 #pragma once
 
+#include "common/attention/arguments.h"
 #include "common/attention/copy_tile.cuh"
 #include "common/attention/dispatch.cuh"
 #include "common/attention/edge_tile.cuh"
 #include "common/attention/forward_tensors.cuh"
-#include "common/attention/global_bytes.h"
 #include "common/attention/key_tiles.cuh"
 #include "common/attention/online_softmax.cuh"
 #include "common/attention/register_tile.cuh"
@@ -66,10 +66,10 @@ __global__ void __launch_bounds__(RegisterTiles<D>::threads, RegisterTiles<D>::r
         for (int c = 0; c < D / lanes; ++c) O_i[i][c] = 0.0f;
     }
 
-    if (tiles.visited > 0) copy_tile_async<threads>(K_j, K, 0, t.wide_rows);
+    if (tiles.visited > 0) copy_tile_async<threads>(K_j, K, 0, t.vector_rows);
     simt::commit_copies();
     const SignedScale scale(t.scale);
-    load_signed<threads>(Q_i, Q, first_query, scale.sign, t.wide_rows);
+    load_signed<threads>(Q_i, Q, first_query, scale.sign, t.vector_rows);
     const float scale_log2 = scale.magnitude * kLog2E;  // exp(scale s) = 2^(scale_log2 s)
 
     // One step of the loop, for a tile of a stage that is known when the kernel is compiled, or when it runs.
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(RegisterTiles<D>::threads, RegisterTiles<D>::r
         simt::wait_copies<0>();
         __syncthreads();  // K_j (and, the first time, Q_i) is complete before anyone reads it, and everyone is done
                           // with the old V_j and P_ij before they are overwritten
-        copy_tile_async<threads>(V_j, V, first_key, t.wide_rows);
+        copy_tile_async<threads>(V_j, V, first_key, t.vector_rows);
         simt::commit_copies();
 
         const auto visible_to = [&](int i) {  // row i sees the first so many keys of this tile, or all
@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(RegisterTiles<D>::threads, RegisterTiles<D>::r
         simt::wait_copies<0>();
         __syncthreads();  // V_j, and the rows of P_ij, are complete before anyone reads them, and everyone is done with
                           // K_j before it is overwritten
-        if (j_tile + 1 < tiles.visited) copy_tile_async<threads>(K_j, K, first_key + B_c, t.wide_rows);
+        if (j_tile + 1 < tiles.visited) copy_tile_async<threads>(K_j, K, first_key + B_c, t.vector_rows);
         simt::commit_copies();
         int visible[Owner::rows];
 #pragma unroll
@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(RegisterTiles<D>::threads, RegisterTiles<D>::r
         // One division per row. A row that sees no key is 0; where it sees keys and every score is -inf, this becomes
         // 0 * (1 / 0): NaN, as softmax has it.
         const bool sees_any = visible_keys(mask, query, query_length, key_length) > 0;
-        store_row<D, lanes>(O, query, O_i[i], owner.lane, sees_any ? 1.0f / l : 0.0f, t.wide_rows);
+        store_row<D, lanes>(O, query, O_i[i], owner.lane, sees_any ? 1.0f / l : 0.0f, t.vector_rows);
         if (owner.lane == 0)  // from powers of 2 back to powers of e
             LSE(query) = kLn2 * (m_i[i] + log2f(l));
     }

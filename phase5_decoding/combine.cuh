@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "common/attention/arguments.h"
 #include "common/attention/dispatch.cuh"
-#include "common/attention/global_bytes.h"
 #include "common/attention/online_softmax.cuh"
 #include "common/attention/watch.cuh"
 #include "phase5_decoding/decode_arguments.h"

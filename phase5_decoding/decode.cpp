@@ -10,10 +10,9 @@
 #include <string>
 #include <tuple>
 
-#include "common/attention/allocate.h"
 #include "common/attention/check.h"
-#include "common/attention/check_written.h"
 #include "common/attention/machine.h"
+#include "common/attention/outputs.h"
 #include "common/attention/registration.h"
 #include "phase5_decoding/decode_arguments.h"
 #include "phase5_decoding/split_plan.h"

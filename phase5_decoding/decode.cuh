@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "common/attention/arguments.h"
 #include "common/attention/dispatch.cuh"
-#include "common/attention/global_bytes.h"
 #include "common/attention/online_softmax.cuh"
 #include "common/attention/warp_reduce.cuh"
 #include "common/attention/watch.cuh"
@@ -361,12 +361,12 @@ __global__ void __launch_bounds__(kDecodeThreads, resident_blocks(R)) decode_spl
         for (int r = 0; r < R; ++r) P_ij[r] = 0.0f;
 
         for (int first_column = 0; first_column < head_dim; first_column += Shape::piece) {
-            fetch_keys<Shape>(K_j, K, first_key, end, first_column, t.wide_rows);
+            fetch_keys<Shape>(K_j, K, first_key, end, first_column, t.vector_rows);
             add_scores<Shape>(P_ij, Q_i, K_j, first_column);
         }
 
         take_scores(P_ij, m_i, l_i, O_i, seen, first_key + lane, end, t.scale, first_row);
-        add_values<Shape>(O_i, P_ij, V, first_key, end, t.wide_rows);
+        add_values<Shape>(O_i, P_ij, V, first_key, end, t.vector_rows);
     }
 
     merge_lanes<Shape>(O_i, l_i, first_row);

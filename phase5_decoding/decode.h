@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "common/attention/global_bytes.h"
+#include "common/attention/arguments.h"
 #include "common/attention/options.h"
 
 namespace ladder {

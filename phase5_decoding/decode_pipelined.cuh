@@ -1,7 +1,7 @@
 #pragma once
 
+#include "common/attention/arguments.h"
 #include "common/attention/dispatch.cuh"
-#include "common/attention/global_bytes.h"
 #include "common/attention/online_softmax.cuh"
 #include "common/attention/swizzle.cuh"
 #include "common/attention/warp_reduce.cuh"

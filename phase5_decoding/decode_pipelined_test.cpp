@@ -1,13 +1,13 @@
 #include <gtest/gtest.h>
 
-#include "common/attention/allocate.h"
 #include "common/attention/machine.h"
+#include "common/attention/outputs.h"
 #include "common/reference/checks.h"
+#include "common/reference/large_device.h"
 #include "common/reference/test_device.h"
-#include "common/reference/wide_device.h"
 #include "common/simt/device/device.h"
-#include "common/simt/device/occupancy.h"
 #include "common/simt/report/launch_log.h"
+#include "common/simt/device/occupancy.h"
 #include "phase5_decoding/decode.h"
 #include "phase5_decoding/decode_test_cases.h"
 #include "phase5_decoding/split_plan.h"
@@ -35,7 +35,7 @@ std::vector<AttentionEntry> pipelined_entries(std::optional<int64_t> splits,
         return flash_decode_pipelined(q, k, v, {.attention = options, .kv_lengths = kv_lengths, .splits = splits});
     };
     if (test_device().is_cuda()) return {entry};
-    return {on_narrow_device(entry), on_wide_device(entry)};
+    return {on_narrow_device(entry), on_large_device(entry)};
 }
 
 /// Whether the test device can run the kernel; the CPU machine imitates one that can.
@@ -184,7 +184,7 @@ TEST(Pipelined, RowOfNegativeInfinitiesIsNaN) {
 
 TEST(Pipelined, MovesWhatTheFormulaSays) {
     if (not_run_without_counters()) return;
-    const simt::ScopedCpuDevice imitated(wide_device());
+    const simt::ScopedCpuDevice imitated(large_device());
     for (const auto& [name, problem, lengths] : pipelined_decode_cases())
         for (const int64_t splits : {int64_t{1}, key_tiles(problem.key_length)}) {
             const auto [q, k, v] = make_inputs(problem, torch::kCPU);

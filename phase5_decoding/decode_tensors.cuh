@@ -22,7 +22,7 @@ struct DecodeTensors {
     float scale;                                  ///< factor on Q K^T
     bool causal;                                  ///< bottom-right: the last query sees the last key of its sequence
     bool has_lengths;                             ///< otherwise every sequence fills the cache
-    bool wide_rows;                               ///< rows of K and V may be read 16 bytes at a time
+    bool vector_rows;                             ///< rows of K and V may be read 16 bytes at a time
 
     /// How many keys, counted from the first, a query sees.
     __device__ int visible_keys(int b, int query) const {
@@ -56,7 +56,7 @@ DecodeTensors<T> decode_tensors(const DecodeArguments& a) {
             .scale = a.scale,
             .causal = a.mask == Mask::causal_bottom_right,
             .has_lengths = a.kv_lengths.rank > 0,
-            .wide_rows = a.k.rows_aligned_to_16_bytes() && a.v.rows_aligned_to_16_bytes()};
+            .vector_rows = a.k.rows_aligned_to_16_bytes() && a.v.rows_aligned_to_16_bytes()};
 }
 
 }  // namespace ladder::SIMT_MACHINE

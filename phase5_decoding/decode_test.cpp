@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "common/attention/allocate.h"
 #include "common/attention/machine.h"
+#include "common/attention/outputs.h"
 #include "common/reference/checks.h"
 #include "common/reference/test_device.h"
 #include "common/simt/device/device.h"

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "common/attention/allocate.h"
+#include "common/attention/outputs.h"
 #include "common/reference/checks.h"
 #include "common/reference/test_device.h"
 #include "phase5_decoding/decode.h"

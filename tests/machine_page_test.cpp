@@ -6,9 +6,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "common/attention/allocate.h"
-#include "common/attention/check_written.h"
 #include "common/attention/machine.h"
+#include "common/attention/outputs.h"
 #include "common/simt/device/device.h"
 #include "tests/simt/testing.h"
 

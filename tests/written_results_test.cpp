@@ -4,9 +4,8 @@
 
 #include <set>
 
-#include "common/attention/allocate.h"
-#include "common/attention/check_written.h"
 #include "common/attention/machine.h"
+#include "common/attention/outputs.h"
 #include "common/simt/report/leniency.h"
 #include "tests/simt/testing.h"
 

@@ -1,4 +1,4 @@
-#include "common/attention/allocate.h"
+#include "common/attention/outputs.h"
 
 #include <atomic>
 #include <limits>

@@ -1,9 +1,19 @@
 #pragma once
 
-#include "common/attention/mask.h"
+#include <cstdint>
+
 #include "common/simt/views/tensor_argument.h"
 
 namespace ladder {
+
+/// Which keys a query may see. With Sq queries and Sk keys, query i sees key j when
+///
+///   none                 always
+///   causal_bottom_right  j <= i + Sk - Sq    the last query sees the last key (FlashAttention >= 2.1)
+///   causal_top_left      j <= i              the first query sees the first key (PyTorch's `is_causal`)
+///
+/// The two causal alignments agree exactly when Sq == Sk.
+enum class Mask { none, causal_bottom_right, causal_top_left };
 
 /// One attention problem in plain numbers: what a host entry hands to the launch function of either machine.
 struct AttentionArguments {
@@ -23,6 +33,15 @@ struct AttentionArguments {
     std::int64_t query_length() const { return q.extents[2]; }
     std::int64_t key_length() const { return k.extents[2]; }
     std::int64_t head_dim() const { return q.extents[3]; }
+};
+
+/// What an algorithm must move between a kernel and global memory, by formula. Each phase states its own; its tests
+/// hold the formula against what the CPU machine counts, and the tour prints it where nothing counts, on the GPU.
+struct GlobalBytes {
+    std::uint64_t read = 0;     ///< by the kernels, from global memory
+    std::uint64_t written = 0;  ///< by the kernels, to global memory
+    /// Equal in both.
+    friend bool operator==(const GlobalBytes&, const GlobalBytes&) = default;
 };
 
 }  // namespace ladder

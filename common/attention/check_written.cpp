@@ -1,4 +1,4 @@
-#include "common/attention/check_written.h"
+#include "common/attention/outputs.h"
 
 #include <algorithm>
 #include <set>

@@ -14,7 +14,7 @@ struct ForwardTensors {
     simt::GlobalTensor<T, 4> O;        ///< [B, Hq, Sq, D]
     simt::GlobalTensor<float, 3> LSE;  ///< [B, Hq, Sq]
     float scale;                       ///< factor on Q K^T
-    bool wide_rows;                    ///< rows of Q, K and V may be read 16 bytes at a time
+    bool vector_rows;                  ///< rows of Q, K and V may be read 16 bytes at a time
 
     /// Grouped heads: Hq / Hkv neighbouring query heads read the same keys and values.
     __device__ int kv_head(int query_head) const { return query_head / int(Q.extent(1) / K.extent(1)); }
@@ -29,7 +29,7 @@ ForwardTensors<T> forward_tensors(const AttentionArguments& a) {
             .O = simt::global_tensor<T, 4>(a.out),
             .LSE = simt::global_tensor<float, 3>(a.lse),
             .scale = a.scale,
-            .wide_rows =
+            .vector_rows =
                 a.q.rows_aligned_to_16_bytes() && a.k.rows_aligned_to_16_bytes() && a.v.rows_aligned_to_16_bytes()};
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "common/attention/arguments.h"
-#include "common/attention/mask.h"
 #include "common/simt/simt.h"
 
 namespace ladder::SIMT_MACHINE {

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "common/attention/mask.h"
+#include "common/attention/arguments.h"
 
 namespace ladder {
 

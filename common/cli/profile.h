@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "common/attention/global_bytes.h"
+#include "common/attention/arguments.h"
 #include "common/cli/rungs.h"
 #include "common/simt/device/occupancy.h"
 #include "common/simt/report/launch_log.h"

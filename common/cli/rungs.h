@@ -10,8 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/attention/global_bytes.h"
-#include "common/attention/mask.h"
+#include "common/attention/arguments.h"
 #include "common/reference/comparison.h"
 
 namespace ladder::cli {

@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "common/attention/allocate.h"
 #include "common/attention/machine.h"
+#include "common/attention/outputs.h"
 #include "common/cli/rungs.h"
 #include "common/cli/stopwatch.h"
 #include "common/cli/terminal.h"

@@ -223,7 +223,7 @@ void write_bad_call(Writer& writer, const Entry& entry, const Problem& p) {
 
 std::string as_test(const Entry& entry, const Problem& p, const std::string& origin) {
     Writer writer;
-    writer.include("common/attention/allocate.h");
+    writer.include("common/attention/outputs.h");
     writer.include(entry.header);
     writer.line("const PoisonOutputs poison_outputs;");
     if (!p.bad_call.empty()) {

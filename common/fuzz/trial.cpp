@@ -7,8 +7,8 @@
 #include <limits>
 #include <stdexcept>
 
-#include "common/attention/allocate.h"
 #include "common/attention/machine.h"
+#include "common/attention/outputs.h"
 #include "common/fuzz/bad_calls.h"
 #include "common/reference/call_memory.h"
 #include "common/reference/comparison.h"

@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "common/attention/global_bytes.h"
+#include "common/attention/arguments.h"
 #include "common/reference/checks.h"
 
 namespace ladder::reference {

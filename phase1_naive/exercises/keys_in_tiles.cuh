@@ -58,16 +58,16 @@ __global__ void __launch_bounds__(kThreads) keys_in_tiles_kernel(ForwardTensors<
     // END SOLUTION tiles
     const auto S_i = arena.matrix<T>("S_i", kQueryRows, key_length);
 
-    copy_rows(Q_i, Q, first_query, rows, t.wide_rows);
+    copy_rows(Q_i, Q, first_query, rows, t.vector_rows);
     // BEGIN SOLUTION tiles: S_i, tile by tile of K
     for (int first_key = 0; first_key < key_length; first_key += kTileRows) {
         const int keys_left = key_length - first_key, keys = keys_left < kTileRows ? keys_left : kTileRows;
         __syncthreads();  // everyone is done with the old K_j before anyone overwrites it
-        copy_rows(KV_j, K, first_key, keys, t.wide_rows);
+        copy_rows(KV_j, K, first_key, keys, t.vector_rows);
         __syncthreads();  // K_j (and, the first time, Q_i) is complete before anyone reads it
         multiply_tile(S_i, Q_i, KV_j, rows, first_key, keys, t.scale);
     }
-    //= copy_rows(K_all, K, 0, key_length, t.wide_rows);
+    //= copy_rows(K_all, K, 0, key_length, t.vector_rows);
     //= __syncthreads();  // Q_i and K are complete before anyone reads them
     //= multiply_tile(S_i, Q_i, K_all, rows, 0, key_length, t.scale);
     // END SOLUTION tiles
@@ -86,11 +86,11 @@ __global__ void __launch_bounds__(kThreads) keys_in_tiles_kernel(ForwardTensors<
             const int keys_left = key_length - first_key, keys = keys_left < kTileRows ? keys_left : kTileRows;
             // BEGIN SOLUTION tiles: the next tile of V, and its part of O_i
             __syncthreads();  // everyone is done with the old K_j or V_j before anyone overwrites it
-            copy_rows(KV_j, V, first_key, keys, t.wide_rows);
+            copy_rows(KV_j, V, first_key, keys, t.vector_rows);
             __syncthreads();  // V_j (and, the first time, P_i) is complete before anyone reads it
             if (has_patch) output.add_product(patch, P_i, KV_j, first_key, keys, rows);
             //= __syncthreads();  // everyone is done with the old V_j before anyone overwrites it
-            //= copy_rows(V_j, V, first_key, keys, t.wide_rows);
+            //= copy_rows(V_j, V, first_key, keys, t.vector_rows);
             //= __syncthreads();  // V_j (and, the first time, P_i) is complete before anyone reads it
             //= if (has_patch) output.add_product(patch, P_i, V_j, first_key, keys, rows);
             // END SOLUTION tiles

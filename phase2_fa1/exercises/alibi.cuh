@@ -37,14 +37,14 @@ __global__ void __launch_bounds__(32 * kFa1MaxWarps, 1)
         const int keys = last_step ? key_length - first_key : B_c;
         const int columns = (keys + 7) / 8 * 8;  // the eight lanes of a row go through the columns together
 
-        copy_tile<D>(K_j, K, first_key, t.wide_rows, columns);
-        copy_tile<D>(V_j, V, first_key, t.wide_rows, columns);
+        copy_tile<D>(K_j, K, first_key, t.vector_rows, columns);
+        copy_tile<D>(V_j, V, first_key, t.vector_rows, columns);
 
         for (int first_query = 0; first_query < query_length; first_query += B_r) {
             const int queries = first_query + B_r >= query_length ? query_length - first_query : B_r;
             const int strips = (queries + kFa1Granule - 1) / kFa1Granule;
 
-            copy_tile<D>(Q_i, Q, first_query, t.wide_rows, strips * kFa1Granule);
+            copy_tile<D>(Q_i, Q, first_query, t.vector_rows, strips * kFa1Granule);
             __syncthreads();  // Q_i (and, at the first query tile, K_j and V_j) are complete before anyone reads them
 
             for (int strip = warp; strip < strips; strip += warps) {
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(32 * kFa1MaxWarps, 1)
 
                 float O_i[kFa1Rows][D / 8] = {}, l_i[kFa1Rows], m_i[kFa1Rows];
                 load_running<T, D>(O_i, l_i, m_i, own, first_query, first_step, query_length, running_O, l, m,
-                                   running.wide_rows);
+                                   running.vector_rows);
 
                 float m_tile[kFa1Rows], l_tile[kFa1Rows];
                 compute_scores<T, D>(m_tile, P_ij, own, Q_i, K_j, keys, columns, t.scale);
@@ -77,9 +77,8 @@ __global__ void __launch_bounds__(32 * kFa1MaxWarps, 1)
 #pragma unroll
                 for (int i = 0; i < kFa1Rows; ++i) {
                     const float m_new = fmaxf(m_i[i], m_tile[i]);
-                    const float m_safe = safe_maximum(m_new);
-                    const float old_sum = __expf(m_i[i] - m_safe) * l_i[i];  // what is known, under the new maximum
-                    const float tile_weight = __expf(m_tile[i] - m_safe);
+                    const float old_sum = merge_weight(m_i[i], m_new) * l_i[i];  // what is known, under the new maximum
+                    const float tile_weight = merge_weight(m_tile[i], m_new);
                     const float l_new = old_sum + tile_weight * l_tile[i];
 
                     // A row that has met nothing but -inf has nothing to normalise yet: O_i stays 0. Only at the end
@@ -92,10 +91,10 @@ __global__ void __launch_bounds__(32 * kFa1MaxWarps, 1)
                     const int query = first_query + own.row(i);
                     if (query >= query_length) continue;
                     if (last_step) {
-                        store_output_row<T, D>(O, query, O_i[i], own.lane, running.wide_final_rows);
+                        store_output_row<T, D>(O, query, O_i[i], own.lane, running.final_vector_rows);
                         if (own.lane == 0) LSE(query) = m_new + logf(l_new);
                     } else {
-                        store_output_row<T, D>(running_O, query, O_i[i], own.lane, running.wide_rows);
+                        store_output_row<T, D>(running_O, query, O_i[i], own.lane, running.vector_rows);
                         if (own.lane == 0) {
                             l(query) = l_new;
                             m(query) = m_new;

@@ -1,6 +1,6 @@
 #include <utility>
 
-#include "common/reference/wide_device.h"
+#include "common/reference/large_device.h"
 #include "common/simt/device/device.h"
 #include "phase2_fa1/fa1.h"
 #include "phase2_fa1/fa1_tiles.h"
@@ -36,7 +36,7 @@ std::vector<Trial> trials(torch::ScalarType dtype) {
     for (Trial& trial : wide_attention_trials(fa1_tiled_forward, dtype)) trials.push_back(std::move(trial));
     if (dtype == torch::kFloat32)
         trials.push_back(
-            attention_trial(reference::on_wide_device(fa1_tiled_forward),
+            attention_trial(reference::on_large_device(fa1_tiled_forward),
                             {.name = "tiled_more_query_tiles", .query_length = 300, .key_length = 70, .head_dim = 24}));
     return trials;
 }

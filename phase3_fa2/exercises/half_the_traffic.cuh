@@ -65,12 +65,12 @@ __global__ void __launch_bounds__(kThreads) fa2_forward_kernel(ForwardTensors<T>
         for (int c = 0; c < D / 8; ++c) O_i[i][c] = 0.0f;
     }
 
-    copy_tile(Q_i, Q, first_query, t.wide_rows);
+    copy_tile(Q_i, Q, first_query, t.vector_rows);
 
     for (int first_key = 0; first_key < key_length; first_key += B_c) {
         __syncthreads();  // all warps are done with the old K_j and V_j before anyone overwrites them
-        copy_tile(K_j, K, first_key, t.wide_rows);
-        copy_tile(V_j, V, first_key, t.wide_rows);
+        copy_tile(K_j, K, first_key, t.vector_rows);
+        copy_tile(V_j, V, first_key, t.vector_rows);
         __syncthreads();  // K_j, V_j (and, the first time, Q_i) are complete before anyone reads them
 
         float S_ij[Owner::rows][B_c / 8];
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kThreads) fa2_forward_kernel(ForwardTensors<T>
             }
             const float m_new = fmaxf(m_i[i], row_max(m_tile));
             const float m_safe = safe_maximum(m_new);
-            const float rescale = __expf(m_i[i] - m_safe);  // what the old sums are worth under the new maximum
+            const float rescale = merge_weight(m_i[i], m_new);  // what the old sums are worth under the new maximum
 
             float l_tile = 0.0f;
 #pragma unroll

@@ -17,7 +17,7 @@ class Attempts(Attempt):
                 ("maximum_of_this_lane_only", ("row_max(m_tile)", "m_tile")),
                 ("sum_of_this_lane_only", ("row_sum(l_tile)", "l_tile")),
                 ("exercises/reductions_forgotten", ("row_max(m_tile)", "m_tile"), ("row_sum(l_tile)", "l_tile")),
-                ("rescale_upside_down", ("rescale = __expf(m_i[i] - m_safe)", "rescale = __expf(m_safe - m_i[i])"))):
+                ("rescale_upside_down", ("rescale = merge_weight(m_i[i], m_new)", "rescale = merge_weight(m_new, m_i[i])"))):
             with self.subTest(mistake):
                 self.assert_says(self.judged("online_update", *changes), mistake="phase3_fa2/" + mistake)
 

@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(kWindowThreads) window_forward_kernel(ForwardT
         for (int c = 0; c < D / 8; ++c) O_i[i][c] = 0.0f;
     }
 
-    copy_tile(Q_i, Q, first_query, t.wide_rows);
+    copy_tile(Q_i, Q, first_query, t.vector_rows);
 
     const float scale_log2 = t.scale * kLog2E;  // exp(scale s) = 2^(scale_log2 s)
 
@@ -148,8 +148,8 @@ __global__ void __launch_bounds__(kWindowThreads) window_forward_kernel(ForwardT
     const auto step = [&]<Stage stage>(std::integral_constant<Stage, stage>, int j_tile) {
         const int first_key = j_tile * B_c;
         __syncthreads();  // all warps are done with the old K_j and V_j before anyone overwrites them
-        copy_tile(K_j, K, first_key, t.wide_rows);
-        copy_tile(V_j, V, first_key, t.wide_rows);
+        copy_tile(K_j, K, first_key, t.vector_rows);
+        copy_tile(V_j, V, first_key, t.vector_rows);
         __syncthreads();  // K_j, V_j (and, the first time, Q_i) are complete before anyone reads them
 
         float S_ij[Owner::rows][B_c / 8];
@@ -178,7 +178,8 @@ __global__ void __launch_bounds__(kWindowThreads) window_forward_kernel(ForwardT
                 if (sees(j)) m_tile = fmaxf(m_tile, S_ij[i][j] * scale_log2);
             const float m_new = fmaxf(m_i[i], row_max(m_tile));
             const float m_safe = safe_maximum(m_new);
-            const float rescale = exp2f(m_i[i] - m_safe);  // what the old sums are worth under the new maximum
+            // What the old sums are worth under the new maximum.
+            const float rescale = exp2f(merge_exponent(m_i[i], m_new));
 
             float l_tile = 0.0f;
 #pragma unroll

@@ -2,8 +2,8 @@
 #include <string>
 #include <utility>
 
-#include "common/reference/wide_checks.h"
-#include "common/reference/wide_device.h"
+#include "common/reference/large_device.h"
+#include "common/reference/register_tile_checks.h"
 #include "phase4_causal/causal.h"
 #include "tests/mutants/trials.h"
 
@@ -61,10 +61,11 @@ std::vector<Trial> trials(torch::ScalarType dtype) {
     add(wide_attention_trials(causal_tiled_forward, dtype));
     if (dtype == torch::kFloat32)
         trials.push_back(trial("tiled_hidden_key", [] {
-            return reference::hidden_keys_change_nothing(reference::on_wide_device(causal_tiled_forward), 32, at::kCPU);
+            return reference::hidden_keys_change_nothing(reference::on_large_device(causal_tiled_forward), 32,
+                                                         at::kCPU);
         }));
     if (dtype == torch::kFloat32)
-        add(masked_trials(reference::on_wide_device(causal_tiled_forward), dtype, 1, "tiled_"));
+        add(masked_trials(reference::on_large_device(causal_tiled_forward), dtype, 1, "tiled_"));
     return trials;
 }
 

@@ -1,4 +1,4 @@
-#include "common/reference/wide_device.h"
+#include "common/reference/large_device.h"
 #include "phase5_decoding/decode.h"
 #include "tests/mutants/trials.h"
 
@@ -96,7 +96,7 @@ std::vector<Trial> trials(torch::ScalarType dtype) {
     if (dtype != torch::kFloat32) add_pipelined_trials(trials, dtype);
     // Launches that may start early, on a device that has them.
     trials.push_back(
-        attention_trial(reference::on_wide_device(decode(3)),
+        attention_trial(reference::on_large_device(decode(3)),
                         {.name = "early_merge", .key_length = 3 * 128, .head_dim = 8, .dtype = dtype, .seed = 12}));
     // Few groups and many, a whole round of parts and a part of one, more than all groups take at once.
     if (dtype == torch::kFloat32)

@@ -5,8 +5,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "common/attention/allocate.h"
 #include "common/attention/check.h"
+#include "common/attention/outputs.h"
 #include "common/reference/oracle.h"
 #include "common/simt/simt.h"
 

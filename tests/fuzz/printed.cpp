@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "common/attention/allocate.h"
+#include "common/attention/outputs.h"
 #include "common/reference/checks.h"
 #include "common/reference/test_device.h"
 #include "phase3_fa2/fa2.h"
@@ -28,7 +28,7 @@ TEST(Fa2ForwardFuzz, F32Q1K65D1) {
 
 #include <cmath>
 
-#include "common/attention/allocate.h"
+#include "common/attention/outputs.h"
 #include "common/reference/checks.h"
 #include "common/reference/test_device.h"
 #include "common/simt/device/device.h"
@@ -69,7 +69,7 @@ TEST(QBlockedAttentionFuzz, F16B2H4Kv2Q3K7D24OneHugeLogitSlicedOffsetScale0p125B
 
 #include <cmath>
 
-#include "common/attention/allocate.h"
+#include "common/attention/outputs.h"
 #include "common/reference/call_memory.h"
 #include "common/reference/checks.h"
 #include "common/reference/test_device.h"
@@ -109,7 +109,7 @@ TEST(Fa2ForwardFuzz, F32B2Q1K65D1K10640MinusInfWithAndWithoutBatchNeighbours) {
 
 #include <cmath>
 
-#include "common/attention/allocate.h"
+#include "common/attention/outputs.h"
 #include "common/reference/call_memory.h"
 #include "common/reference/checks.h"
 #include "common/reference/test_device.h"
@@ -149,7 +149,7 @@ TEST(Fa2ForwardFuzz, Bf16Q1K65D1CalledTwice) {
 
 #include <cmath>
 
-#include "common/attention/allocate.h"
+#include "common/attention/outputs.h"
 #include "common/reference/checks.h"
 #include "common/reference/test_device.h"
 #include "phase5_decoding/decode.h"
@@ -182,7 +182,7 @@ TEST(FlashDecodeFuzz, F32B2Q2K300D8BottomRightSplits3KvLengths0129) {
 
 #include <cmath>
 
-#include "common/attention/allocate.h"
+#include "common/attention/outputs.h"
 #include "common/reference/call_memory.h"
 #include "common/reference/checks.h"
 #include "common/reference/test_device.h"
@@ -227,7 +227,7 @@ TEST(FlashDecodeFuzz, F32B2Q2K300D8BottomRightSplits3KvLengths0129WithTwoSplitCo
 
 #include <cmath>
 
-#include "common/attention/allocate.h"
+#include "common/attention/outputs.h"
 #include "common/reference/call_memory.h"
 #include "common/reference/checks.h"
 #include "common/reference/test_device.h"
@@ -272,7 +272,7 @@ TEST(FlashDecodeFuzz, F32B2Q2K300D8BottomRightSplits3KvLengths0129WithAndWithout
 
 #include <cmath>
 
-#include "common/attention/allocate.h"
+#include "common/attention/outputs.h"
 #include "common/reference/comparison.h"
 #include "common/reference/inputs.h"
 #include "common/reference/low_precision.h"
@@ -307,7 +307,7 @@ TEST(SafeSoftmaxFuzz, F32Q3K33D16RisingScoresQ00232NaN) {
 
 #include <cmath>
 
-#include "common/attention/allocate.h"
+#include "common/attention/outputs.h"
 #include "common/reference/call_memory.h"
 #include "common/reference/comparison.h"
 #include "common/reference/inputs.h"
@@ -347,7 +347,7 @@ TEST(SafeSoftmaxFuzz, F32Q3K33D16RisingScoresPaddedRowsQ00232NaNCalledTwice) {
 
 #include <cmath>
 
-#include "common/attention/allocate.h"
+#include "common/attention/outputs.h"
 #include "common/reference/entry_checks.h"
 #include "phase3_fa2/fa2.h"
 

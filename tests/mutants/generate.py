@@ -61,8 +61,7 @@ class Source:
 
     def head(self, phase):
         headers = sorted((self.root / phase).glob("*_arguments.h"))
-        lines = ['#include "common/attention/arguments.h"', '#include "common/attention/global_bytes.h"',
-                 '#include "common/simt/simt.h"', '#include "tests/mutants/mutants.h"',
+        lines = ['#include "common/attention/arguments.h"', '#include "common/simt/simt.h"', '#include "tests/mutants/mutants.h"',
                  *(f'#include "{phase}/{path.name}"' for path in headers)]
         return "\n".join(lines) + "\n"
 

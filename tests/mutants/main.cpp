@@ -17,9 +17,9 @@
 #include <string_view>
 #include <vector>
 
-#include "common/attention/allocate.h"
-#include "common/simt/device/device.h"
+#include "common/attention/outputs.h"
 #include "common/simt/report/leniency.h"
+#include "common/simt/device/device.h"
 #include "tests/mutants/mutants.h"
 #include "tests/mutants/trials.h"
 

@@ -3,8 +3,8 @@
 #include <exception>
 #include <limits>
 
-#include "common/reference/wide_checks.h"
-#include "common/reference/wide_device.h"
+#include "common/reference/large_device.h"
+#include "common/reference/register_tile_checks.h"
 #include "common/simt/report/machine_error.h"
 #include "tests/mutants/mutants.h"
 
@@ -143,7 +143,7 @@ std::vector<Trial> attention_trials(const reference::AttentionEntry& entry, torc
 
 std::vector<Trial> wide_attention_trials(const reference::AttentionEntry& entry, torch::ScalarType dtype) {
     if (dtype != torch::kFloat32) return {};
-    const reference::AttentionEntry wide = reference::on_wide_device(entry);
+    const reference::AttentionEntry wide = reference::on_large_device(entry);
     std::vector<Trial> trials = attention_trials(wide, dtype, "tiled_");
     const reference::AttentionCase cases[] = {
         {.name = "tiled_scale_of_zero", .query_length = 9, .key_length = 70, .head_dim = 8, .options = {.scale = 0.0}},

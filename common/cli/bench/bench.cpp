@@ -12,8 +12,8 @@
 #include <span>
 #include <stdexcept>
 
-#include "common/attention/allocate.h"
 #include "common/attention/machine.h"
+#include "common/attention/outputs.h"
 #include "common/cli/bench/ceilings.h"
 #include "common/cli/bench/contestant.h"
 #include "common/cli/bench/device_state.h"

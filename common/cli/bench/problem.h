@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "common/attention/mask.h"
+#include "common/attention/arguments.h"
 
 namespace ladder::cli::bench {
 

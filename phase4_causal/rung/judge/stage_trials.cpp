@@ -8,7 +8,7 @@
 
 #include <array>
 
-#include "common/attention/mask.h"
+#include "common/attention/arguments.h"
 #include "common/classroom/judge/tensors.h"
 
 namespace ladder::classroom::phase4_causal {

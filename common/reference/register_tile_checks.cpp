@@ -1,4 +1,4 @@
-#include "common/reference/wide_checks.h"
+#include "common/reference/register_tile_checks.h"
 
 #include <torch/torch.h>
 

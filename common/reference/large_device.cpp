@@ -1,4 +1,4 @@
-#include "common/reference/wide_device.h"
+#include "common/reference/large_device.h"
 
 #include <utility>
 
@@ -6,12 +6,12 @@
 
 namespace ladder::reference {
 
-simt::Device wide_device() { return simt::device_from(simt::device_profile("h100")); }
+simt::Device large_device() { return simt::device_from(simt::device_profile("h100")); }
 
-AttentionEntry on_wide_device(AttentionEntry entry) {
+AttentionEntry on_large_device(AttentionEntry entry) {
     return [entry = std::move(entry)](const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                       const AttentionOptions& options) {
-        const simt::ScopedCpuDevice imitated(wide_device());
+        const simt::ScopedCpuDevice imitated(large_device());
         return entry(q, k, v, options);
     };
 }

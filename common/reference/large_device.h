@@ -7,9 +7,9 @@ namespace ladder::reference {
 
 /// What the CPU machine imitates for kernels of register tiles (common/attention/register_tile.cuh): an H100, which has the
 /// shared memory that they need.
-simt::Device wide_device();
+simt::Device large_device();
 
 /// The same entry. On the CPU machine it runs on the wide device.
-AttentionEntry on_wide_device(AttentionEntry entry);
+AttentionEntry on_large_device(AttentionEntry entry);
 
 }  // namespace ladder::reference

@@ -1,4 +1,4 @@
-#include "common/reference/wide_cases.h"
+#include "common/reference/register_tile_cases.h"
 
 #include "common/attention/dispatch.cuh"
 #include "common/attention/machine.h"
@@ -9,8 +9,8 @@
 
 namespace ladder::reference {
 
-std::vector<AttentionCase> wide_cases(const std::vector<AttentionCase>& cases) {
-    const simt::Device device = test_device().is_cuda() ? device_limits(test_device()) : wide_device();
+std::vector<AttentionCase> register_tile_cases(const std::vector<AttentionCase>& cases) {
+    const simt::Device device = test_device().is_cuda() ? device_limits(test_device()) : large_device();
     std::vector<AttentionCase> wide;
     for (AttentionCase problem : cases) {
         if (problem.head_dim > kWidestWideHeadDim) continue;
@@ -28,9 +28,9 @@ std::vector<AttentionCase> wide_cases(const std::vector<AttentionCase>& cases) {
     return wide;
 }
 
-std::vector<int64_t> wide_head_dims() {
+std::vector<int64_t> register_tile_head_dims() {
     std::vector<int64_t> fitting;
-    for (const AttentionCase& problem : wide_cases({{.head_dim = 16}, {.head_dim = 64}, {.head_dim = 128}}))
+    for (const AttentionCase& problem : register_tile_cases({{.head_dim = 16}, {.head_dim = 64}, {.head_dim = 128}}))
         fitting.push_back(problem.head_dim);
     return fitting;
 }

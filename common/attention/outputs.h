@@ -2,6 +2,8 @@
 
 #include <torch/types.h>
 
+#include "common/attention/options.h"
+
 namespace ladder {
 
 /// Uninitialised memory for an output or a workspace: what a kernel writes in full needs no zeros first. While a
@@ -18,5 +20,13 @@ class PoisonOutputs {
     PoisonOutputs(const PoisonOutputs&) = delete;
     PoisonOutputs& operator=(const PoisonOutputs&) = delete;
 };
+
+/// Throws simt::MachineError (partial_write) unless kernels have written every element of `result`, which allocate()
+/// gave: says how many are missing, which is the first and the last of them, and what they have in common. Call it
+/// before an entry returns. Only the checked CPU machine knows, and says nothing while it is lenient.
+void check_written(const char* entry, const char* name, const torch::Tensor& result);
+
+/// The same for O and LSE.
+void check_written(const char* entry, const AttentionResult& result);
 
 }  // namespace ladder
