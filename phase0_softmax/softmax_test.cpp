@@ -11,8 +11,6 @@
 #include "common/attention/machine.h"
 #include "common/attention/outputs.h"
 #include "common/reference/checks.h"
-#include "common/reference/low_precision.h"
-#include "common/reference/oracle.h"
 #include "common/reference/test_device.h"
 #include "common/simt/device/device.h"
 #include "common/simt/device/device_profile.h"
@@ -45,7 +43,7 @@ class Softmax : public ::testing::TestWithParam<Entry> {
 
     static ::testing::AssertionResult matches(const torch::Tensor& x) {
         const torch::Tensor before = x.clone(), y = softmax(x);
-        const Comparison verdict = compare(y, softmax_oracle(x), softmax_low_precision(x));
+        const Comparison verdict = compare_softmax(y, x);
         if (!verdict.passed) return ::testing::AssertionFailure() << verdict.report;
         if (!x.equal(before) && !x.isnan().any().item<bool>())
             return ::testing::AssertionFailure() << "the input was written to";
@@ -295,7 +293,7 @@ TEST(ResidentSoftmax, MatchesReferenceAtEveryLength) {
         for (const torch::ScalarType dtype : kDtypes) {
             const torch::Tensor x =
                 normal(3, chunks * (dtype == torch::kFloat32 ? 4 : 8)).mul(4).to(test_device(), dtype);
-            const Comparison verdict = compare(resident_softmax(x), softmax_oracle(x), softmax_low_precision(x));
+            const Comparison verdict = compare_softmax(resident_softmax(x), x);
             EXPECT_TRUE(verdict.passed) << chunks << " chunks, " << dtype << ": " << verdict.report;
         }
 }
@@ -305,7 +303,7 @@ TEST(ResidentSoftmax, MatchesReferenceOnAdversarialRows) {
         for (const torch::ScalarType dtype : kDtypes)
             for (const auto& [name, rows] : adversarial_rows(N)) {
                 const torch::Tensor x = rows.to(test_device(), dtype);
-                const Comparison verdict = compare(resident_softmax(x), softmax_oracle(x), softmax_low_precision(x));
+                const Comparison verdict = compare_softmax(resident_softmax(x), x);
                 EXPECT_TRUE(verdict.passed) << name << ", N " << N << ", " << dtype << ": " << verdict.report;
             }
 }
@@ -322,7 +320,7 @@ TEST(ResidentSoftmax, MatchesReferenceWhateverHasRoom) {
             for (const torch::ScalarType dtype : kDtypes) {
                 const torch::Tensor x = normal(2, N).mul(4).to(dtype);
                 const simt::LaunchLog log;
-                const Comparison verdict = compare(resident_softmax(x), softmax_oracle(x), softmax_low_precision(x));
+                const Comparison verdict = compare_softmax(resident_softmax(x), x);
                 EXPECT_TRUE(verdict.passed) << bytes << " bytes, N " << N << ", " << dtype << ": " << verdict.report;
                 const GlobalBytes formula = resident_softmax_bytes(x);
                 if (!log.records()[0].counted) continue;

@@ -7,8 +7,6 @@
 #include <tuple>
 
 #include "common/attention/machine.h"
-#include "common/reference/low_precision.h"
-#include "common/reference/oracle.h"
 #include "phase0_softmax/online_attention.h"
 #include "phase0_softmax/softmax.h"
 #include "phase1_naive/naive.h"
@@ -37,11 +35,7 @@ Rung softmax_rung(std::string kernel, std::string changes, int passes, const tor
             .changes = std::move(changes),
             .inputs = {{"x", x}},
             .run = [=] { return Outputs{entry(x)}; },
-            .check =
-                [=](const Outputs& outputs) {
-                    return reference::compare(outputs[0], reference::softmax_oracle(x),
-                                              reference::softmax_low_precision(x));
-                },
+            .check = [=](const Outputs& outputs) { return reference::compare_softmax(outputs[0], x); },
             .bytes = bytes,
             .flops = kSoftmaxFlops * double(x.numel()),
             .growth = softmax_growth(),

@@ -15,9 +15,11 @@ struct Draw {
 
 /// Whether the reference can tell right from wrong on this problem:
 ///
-///   - Scores of ordinary size. The error of a score of several hundred that is a sum of many terms enters an exponent,
-///     and no bound on the result can tell it from a mistake. So |scale| sqrt(D) is at most 8, and families that divide
-///     by the scale get no scale near 0 nor below.
+///   - Scores below 2^24. From there on float32 cannot tell neighbouring scores apart, and the contract ends; up to
+///   2^15
+///     they are right to a narrow bound, and between the two the bound grows with them (docs/numerics.md). So |scale|
+///     sqrt(D) is at most 2^20 in float32. In 16 bits it is at most 8, since plain torch, the yardstick there, has
+///     rounded larger scores too much to be one. Families that divide by the scale get no scale near 0 nor below.
 ///   - An infinite or NaN value only where every weight is far from 0: infinity times a weight that is 0 in float32 but
 ///     not in float64, where the oracle lives, has two right answers.
 ///   - An entry that rounds its scores to 16 bits gets at least 64 rows and 1024 results. Its error is then of the size
@@ -26,10 +28,9 @@ struct Draw {
 ///     exact. And its scale is a power of two: plain torch rounds before and after it scales, the entry once, and only
 ///     then are these the same roundings. Otherwise it is chance whose largest error is larger, above all where one
 ///     score outweighs the rest.
-///   - An entry that adds up a row's terms one after another gets at most 64 keys of the family index_ramp in float32.
-///     Its scores take few values, so most terms are equal and round the same way each time: errors add up in a line.
-///   - Scores near -1000 in float32 come to an entry that merges splits as one split. Splits are merged by their
-///     log-sum-exp, and that of such scores is rounded by 3e-5, which the weights of the splits then carry.
+///   - An entry that adds up a row's terms one after another gets at most 256 keys of the family index_ramp in float32.
+///     Its scores take few values, so most terms are equal and round the same way each time: errors add up in a line,
+///     and for longer sums the bound takes roundings to be independent.
 bool is_decidable(const Entry& entry, const Problem& problem);
 
 /// Problem number `number` of `seed`: the same on every machine, for the same entries.

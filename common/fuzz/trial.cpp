@@ -12,8 +12,6 @@
 #include "common/fuzz/bad_calls.h"
 #include "common/reference/call_memory.h"
 #include "common/reference/comparison.h"
-#include "common/reference/low_precision.h"
-#include "common/reference/oracle.h"
 #include "common/simt/device/device_profile.h"
 #include "common/simt/report/launch_log.h"
 #include "common/simt/report/machine_error.h"
@@ -84,9 +82,7 @@ Called call(const Entry& entry, const Operands& operands, const Problem& problem
 
 Comparison compared(const Entry& entry, const Operands& operands, const Problem& problem,
                     const AttentionResult& result) {
-    if (entry.form == Form::softmax)
-        return reference::compare(result.out, reference::softmax_oracle(operands.q),
-                                  reference::softmax_low_precision(operands.q));
+    if (entry.form == Form::softmax) return reference::compare_softmax(result.out, operands.q);
     return reference::compare_attention(result, operands.q, operands.k, operands.v, problem.attention.options,
                                         operands.kv_lengths);
 }

@@ -12,6 +12,7 @@
 #include <sstream>
 #include <vector>
 
+#include "common/reference/error_bound.h"
 #include "common/reference/low_precision.h"
 #include "common/reference/oracle.h"
 
@@ -75,6 +76,65 @@ std::string index_text(int64_t flat, at::IntArrayRef sizes) {
 
 Comparison failed(std::string report) { return {false, kInfinity, 0.0, std::move(report)}; }
 
+/// What makes two tensors impossible to compare; empty if nothing does.
+std::string misfit(const torch::Tensor& actual, const torch::Tensor& oracle, torch::ScalarType dtype) {
+    if (!actual.defined()) return fmt::format("undefined tensor, expected shape {}", text(oracle.sizes()));
+    if (actual.scalar_type() != dtype)
+        return fmt::format("dtype {}, expected {}", text(actual.scalar_type()), text(dtype));
+    if (actual.sizes() != oracle.sizes())
+        return fmt::format("shape {}, expected {}", text(actual.sizes()), text(oracle.sizes()));
+    if (actual.device() != oracle.device())
+        return fmt::format("on device {}, expected {}", text(actual.device()), text(oracle.device()));
+    return {};
+}
+
+/// |actual - oracle|, in float64. What is wrong in kind counts as infinitely far off, so that the worst element is
+/// never hidden by a NaN.
+torch::Tensor errors_of(const torch::Tensor& got, const torch::Tensor& expected) {
+    const auto finite = at::isfinite(expected);
+    const auto same_unusual = got.eq(expected).logical_or(got.isnan().logical_and(expected.isnan()));
+    return at::where(finite, (got - expected).abs(), at::zeros_like(expected))
+        .masked_fill(finite.logical_and(at::isfinite(got).logical_not()), kInfinity)
+        .masked_fill(finite.logical_or(same_unusual).logical_not(), kInfinity);
+}
+
+/// Each element against its own bound. `bound` has the shape of both; `origin` says where it comes from.
+Comparison judge(const torch::Tensor& got, const torch::Tensor& expected, const torch::Tensor& bound,
+                 const std::string& origin, std::string_view name) {
+    Comparison result;
+    if (got.numel() == 0) {
+        result.passed = true;
+        result.report = fmt::format("{}: no elements", name);
+        return result;
+    }
+    const auto error = errors_of(got, expected);
+    // A bound that is not a number allows nothing.
+    const auto wrong = error.le(bound).logical_not().logical_or(error.eq(kInfinity));
+    constexpr double kNearZero = 1e-300;
+    const auto share = (error / bound.clamp_min(kNearZero)).masked_fill(error.eq(kInfinity), kInfinity);
+    const auto worst = at::where(share.isnan(), at::full_like(share, kInfinity), share).reshape({-1}).argmax();
+    const auto at_worst = [&](const torch::Tensor& x) { return x.reshape({-1})[worst].item<double>(); };
+
+    result.max_abs_error = at_worst(error);
+    result.bound = at_worst(bound);
+    result.passed = !wrong.any().item<bool>();
+    const auto budget = fmt::format("bound {:.2e} {}", result.bound, origin);
+    if (result.passed) {
+        result.report = fmt::format("{}: max error {:.2e}, {}", name, result.max_abs_error, budget);
+        return result;
+    }
+    result.wrong = wrong;
+    const auto never_written = got.isnan().logical_and(expected.isnan().logical_not()).sum().item<int64_t>();
+    result.report = fmt::format(
+        "{}: {} of {} elements wrong{}\n  worst at {}: got {:.9g}, expected {:.9g}, off by {:.2e}, {:.3g} times its "
+        "bound\n  {}",
+        name, wrong.sum().item<int64_t>(), error.numel(),
+        never_written ? fmt::format(", {} never written or NaN", never_written) : "",
+        index_text(worst.item<int64_t>(), expected.sizes()), at_worst(got), at_worst(expected), result.max_abs_error,
+        at_worst(share), budget);
+    return result;
+}
+
 }  // namespace
 
 double error_floor(torch::ScalarType dtype, double max_abs_oracle, double magnitude) {
@@ -87,68 +147,53 @@ double error_floor(torch::ScalarType dtype, double max_abs_oracle, double magnit
 Comparison compare(const torch::Tensor& actual, const torch::Tensor& oracle, const torch::Tensor& low_precision,
                    std::optional<double> magnitude, std::string_view name) {
     const auto dtype = low_precision.scalar_type();
-    if (!actual.defined())
-        return failed(fmt::format("{}: undefined tensor, expected shape {}", name, text(oracle.sizes())));
-    if (actual.scalar_type() != dtype) {
-        return failed(fmt::format("{}: dtype {}, expected {}", name, text(actual.scalar_type()), text(dtype)));
-    }
-    if (actual.sizes() != oracle.sizes()) {
-        return failed(fmt::format("{}: shape {}, expected {}", name, text(actual.sizes()), text(oracle.sizes())));
-    }
-    if (actual.device() != oracle.device()) {
-        return failed(fmt::format("{}: on device {}, expected {}", name, text(actual.device()), text(oracle.device())));
-    }
-
+    if (const auto why = misfit(actual, oracle, dtype); !why.empty()) return failed(fmt::format("{}: {}", name, why));
     const auto got = actual.detach().to(torch::kFloat64);
     const auto expected = oracle.detach().to(torch::kFloat64);
     const auto fair = low_precision.detach().to(torch::kFloat64);
-    const auto finite = at::isfinite(expected);
 
-    const double low_precision_error = largest((fair - expected).abs(), finite.logical_and(at::isfinite(fair)));
+    const double low_precision_error =
+        largest((fair - expected).abs(), at::isfinite(expected).logical_and(at::isfinite(fair)));
     const double max_abs_oracle = largest_finite_magnitude(expected);
     const double floor = error_floor(dtype, max_abs_oracle, magnitude.value_or(max_abs_oracle));
-    const double bound = 2.0 * low_precision_error + floor;
+    return judge(got, expected, at::full_like(expected, 2.0 * low_precision_error + floor),
+                 fmt::format("= 2 x {:.2e} (plain torch in {}) + {:.2e}", low_precision_error, text(dtype), floor),
+                 name);
+}
 
-    const auto same_unusual = got.eq(expected).logical_or(got.isnan().logical_and(expected.isnan()));
-    const auto missing = got.isnan().logical_and(expected.isnan().logical_not());
-    // What is wrong counts as infinitely far off, so that the worst element is never hidden by a NaN.
-    auto error = at::where(finite, (got - expected).abs(), at::zeros_like(expected));
-    error = error.masked_fill(finite.logical_and(at::isfinite(got).logical_not()), kInfinity)
-                .masked_fill(finite.logical_or(same_unusual).logical_not(), kInfinity);
-
-    Comparison result;
-    result.bound = bound;
-    result.max_abs_error = error.numel() == 0 ? 0.0 : error.max().item<double>();
-    result.passed = result.max_abs_error <= bound;
-    const auto budget = fmt::format("bound {:.2e} = 2 x {:.2e} (plain torch in {}) + {:.2e}", bound,
-                                    low_precision_error, text(dtype), floor);
-    if (result.passed) {
-        result.report = fmt::format("{}: max error {:.2e}, {}", name, result.max_abs_error, budget);
-        return result;
-    }
-    const auto wrong = error.gt(bound).sum().item<int64_t>();
-    const auto never_written = missing.sum().item<int64_t>();
-    const auto worst = error.reshape({-1}).argmax().item<int64_t>();
-    result.report = fmt::format(
-        "{}: {} of {} elements wrong{}\n  worst at {}: got {:.9g}, expected {:.9g}, off by {:.2e}\n  {}", name, wrong,
-        error.numel(), never_written ? fmt::format(", {} never written or NaN", never_written) : "",
-        index_text(worst, oracle.sizes()), got.reshape({-1})[worst].item<double>(),
-        expected.reshape({-1})[worst].item<double>(), error.reshape({-1})[worst].item<double>(), budget);
-    return result;
+Comparison compare_within(const torch::Tensor& actual, const torch::Tensor& oracle, const torch::Tensor& bound,
+                          std::string_view name) {
+    if (const auto why = misfit(actual, oracle, torch::kFloat32); !why.empty())
+        return failed(fmt::format("{}: {}", name, why));
+    return judge(actual.detach().to(torch::kFloat64), oracle.detach().to(torch::kFloat64), bound,
+                 "there, from the roundings of float32", name);
 }
 
 Comparison compare_attention(const AttentionResult& actual, const torch::Tensor& q, const torch::Tensor& k,
                              const torch::Tensor& v, const AttentionOptions& options,
                              const std::optional<torch::Tensor>& kv_lengths, Lse lse) {
     const auto oracle = attention_oracle(q, k, v, options, kv_lengths);
-    const auto fair = attention_low_precision(q, k, v, options, kv_lengths);
-    auto result = compare(actual.out, oracle.out, fair.out, largest_finite_magnitude(v));
+    Comparison result, of_lse;
+    if (q.scalar_type() == torch::kFloat32) {
+        const auto bound = attention_bound(q, k, v, options, kv_lengths);
+        result = compare_within(actual.out, oracle.out, bound.out);
+        if (lse == Lse::present) of_lse = compare_within(actual.lse, oracle.lse, bound.lse, "lse");
+    } else {
+        const auto fair = attention_low_precision(q, k, v, options, kv_lengths);
+        result = compare(actual.out, oracle.out, fair.out, largest_finite_magnitude(v));
+        const double lse_magnitude = std::max(1.0, largest_finite_magnitude(oracle.lse));
+        if (lse == Lse::present) of_lse = compare(actual.lse, oracle.lse, fair.lse, lse_magnitude, "lse");
+    }
     if (lse == Lse::absent) return result;
-    const double lse_magnitude = std::max(1.0, largest_finite_magnitude(oracle.lse));
-    const auto lse_result = compare(actual.lse, oracle.lse, fair.lse, lse_magnitude, "lse");
-    result.passed = result.passed && lse_result.passed;
-    result.report += (result.passed ? "; " : "\n") + lse_result.report;
+    result.passed = result.passed && of_lse.passed;
+    result.report += (result.passed ? "; " : "\n") + of_lse.report;
     return result;
+}
+
+Comparison compare_softmax(const torch::Tensor& actual, const torch::Tensor& x, std::string_view name) {
+    const auto oracle = softmax_oracle(x);
+    if (x.scalar_type() == torch::kFloat32) return compare_within(actual, oracle, softmax_bound(x), name);
+    return compare(actual, oracle, softmax_low_precision(x), {}, name);
 }
 
 }  // namespace ladder::reference

@@ -1,7 +1,6 @@
 #include <limits>
 
-#include "common/reference/low_precision.h"
-#include "common/reference/oracle.h"
+#include "common/reference/comparison.h"
 #include "common/simt/device/device.h"
 #include "phase0_softmax/online_attention.h"
 #include "phase0_softmax/softmax.h"
@@ -41,8 +40,7 @@ std::vector<Trial> trials(torch::ScalarType dtype) {
         trials.push_back(trial(std::string(entry.name) + " " + std::to_string(columns),
                                [=, softmax = entry.entry]() -> ::testing::AssertionResult {
                                    const torch::Tensor x = rows(columns, dtype);
-                                   const reference::Comparison verdict = reference::compare(
-                                       softmax(x), reference::softmax_oracle(x), reference::softmax_low_precision(x));
+                                   const reference::Comparison verdict = reference::compare_softmax(softmax(x), x);
                                    if (verdict.passed) return ::testing::AssertionSuccess();
                                    return ::testing::AssertionFailure() << columns << " columns: " << verdict.report;
                                }));

@@ -22,6 +22,9 @@ import catalogue
 # A program that says nothing for this long hangs. The slowest step of the catalogue takes about three seconds.
 SILENCE = 120
 
+# By how many times its bound a wrong result must be off in some trial.
+LEAST_FACTOR = 3
+
 VALUE_ALONE = ("yes", "no", "hangs", "does not run")
 
 
@@ -81,11 +84,13 @@ class Result:
     def __init__(self, mutant):
         self.mutant = mutant
         self.killed_by = self.check = self.trial = self.message = self.value_alone = self.value_trial = None
+        self.factor = None  # of a wrong result, how many times its bound it is off; None where it is NaN or infinite
 
     def take(self, event):
         if "caught_by" in event:
             self.killed_by, self.check = event["caught_by"], event.get("check")
             self.trial, self.message = event.get("trial"), event.get("message")
+            self.factor = event.get("factor")
         elif "value_alone" in event:
             self.value_alone, self.value_trial = event["value_alone"], event["trial"]
 
@@ -97,8 +102,12 @@ class Result:
     def problem(self):
         """Why this mutant fails the command; nothing if it was caught as the catalogue says."""
         expected = self.mutant.caught_by
-        if self.killed_by == expected:
+        if self.killed_by == expected and (self.factor is None or self.factor >= LEAST_FACTOR):
             return None
+        if self.killed_by == expected:
+            return (f"its result is only {self.factor:.3g} times its bound from the right one, in trial {self.trial}: less "
+                    f"than {LEAST_FACTOR} could be taken for rounding. Add a trial that shows the mistake more plainly to "
+                    f"{self.mutant.phase}/rung/trials.cpp.")
         file = f"{self.mutant.phase}/{catalogue.CATALOGUE}"
         if self.killed_by is None and self.check:
             return f"the program that ran it ended or was stopped: {self.message}"
@@ -113,7 +122,7 @@ class Result:
     def json(self):
         m = self.mutant
         return {"phase": m.phase, "name": m.name, "title": m.title, "file": m.file, "element": m.element,
-                "caught_by": m.caught_by, "killed_by": self.killed_by, "trial": self.trial, "message": self.message,
+                "caught_by": m.caught_by, "killed_by": self.killed_by, "factor": self.factor, "trial": self.trial, "message": self.message,
                 "value_alone": self.value_alone, "value_trial": self.value_trial, "passed": self.problem() is None}
 
 
@@ -169,6 +178,7 @@ def report(results, terminal):
 COLUMNS = (("mutant", lambda r: r.mutant.name),
            ("killed by", lambda r: r.check or "NOTHING"),
            ("trial", lambda r: r.trial),
+           ("times its bound", lambda r: r.factor and f"{r.factor:.3g}"),
            ("value alone", lambda r: r.value_alone))
 
 

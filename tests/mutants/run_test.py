@@ -24,8 +24,9 @@ for name in sys.argv[1:]:
     if fate == "dies":
         print("terminate called", file=sys.stderr, flush=True)
         sys.exit(9)
-    say({{"caught_by": fate, "check": "words for " + fate, "trial": "odd_columns", "message": "details"}} if fate else
-        {{"caught_by": None}})
+    fate, _, factor = fate.partition(" by ") if fate else (None, "", "")
+    say({{"caught_by": fate, "check": "words for " + fate, "trial": "odd_columns", "message": "details",
+         **({{"factor": float(factor)}} if factor else {{}})}} if fate else {{"caught_by": None}})
     if name.startswith("original"): continue
     say({{"begins": "value_alone"}})
     if fate == "race": time.sleep(60)
@@ -62,6 +63,13 @@ class Run(unittest.TestCase):
         self.assertIn("no trial objects", results["a"].problem())
         self.assertIn("phase9_toy/rung/mutants.toml", results["a"].problem())
 
+    def test_a_wrong_result_must_be_plainly_wrong(self):
+        results, _ = self.results({"a": "reference by 2.5", "b": "reference by 3"}, [mutant("a"), mutant("b")])
+        self.assertIn("only 2.5 times its bound", results["a"].problem())
+        self.assertIn("odd_columns", results["a"].problem())
+        self.assertIsNone(results["b"].problem())
+        self.assertEqual(results["b"].json()["factor"], 3)
+
     def test_caught_by_something_else(self):
         results, _ = self.results({"a": "out_of_bounds"}, [mutant("a")])
         for words in ("killed by out_of_bounds", "its entry says reference", "details", "odd_columns"):
@@ -94,8 +102,8 @@ class Run(unittest.TestCase):
         results, _ = self.results({"a": "reference", "b": None}, [mutant("a"), mutant("b")])
         with contextlib.redirect_stdout(io.StringIO()) as said:
             run.report(list(results.values()), run.Terminal())
-        self.assertRegex(said.getvalue(), r"(?m)^  a  +words for reference  +odd_columns  +yes$")
-        self.assertRegex(said.getvalue(), r"(?m)^  b  +NOTHING  +-  +no  <- see below$")
+        self.assertRegex(said.getvalue(), r"(?m)^  a  +words for reference  +odd_columns  +-  +yes$")
+        self.assertRegex(said.getvalue(), r"(?m)^  b  +NOTHING  +-  +-  +no  <- see below$")
         data = json.loads(json.dumps([r.json() for r in results.values()]))
         self.assertEqual([m["passed"] for m in data], [True, False])
         self.assertEqual(run.summary(list(results.values())),

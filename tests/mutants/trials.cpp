@@ -1,7 +1,9 @@
 #include "tests/mutants/trials.h"
 
+#include <algorithm>
 #include <exception>
 #include <limits>
+#include <regex>
 
 #include "common/reference/large_device.h"
 #include "common/reference/register_tile_checks.h"
@@ -14,6 +16,15 @@ namespace {
 bool hangs(simt::Fault fault) {
     return fault == simt::Fault::barrier_divergence || fault == simt::Fault::collective_divergence ||
            fault == simt::Fault::deadlock;
+}
+
+/// How far beyond its bound a result is, by the report of its comparison; infinite if that does not say.
+double factor_in(const std::string& report) {
+    static const std::regex kFactor(R"(off by \S+, (\S+) times its bound)");
+    double largest = 0;
+    for (std::sregex_iterator match(report.begin(), report.end(), kFactor), end; match != end; ++match)
+        largest = std::max(largest, std::stod((*match)[1]));
+    return largest > 0 ? largest : std::numeric_limits<double>::infinity();
 }
 
 /// Runs a check, which may throw what the kernel threw, or turn it into a message and keep it in its argument.
@@ -30,7 +41,11 @@ Outcome outcome_of(Check&& check) {
         thrown = std::current_exception();
         message = reference::message_of(error);
     }
-    if (!thrown) return {std::string(kReference), "comparison with the reference", message};
+    if (!thrown) {
+        Outcome wrong{std::string(kReference), "comparison with the reference", message};
+        wrong.factor = factor_in(message);
+        return wrong;
+    }
     try {
         std::rethrow_exception(thrown);
     } catch (const simt::MachineError& error) {

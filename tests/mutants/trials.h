@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,7 +19,8 @@ struct Outcome {
     std::string caught_by = {};  ///< kReference, kLaunch or an enumerator of simt::Fault
     std::string check = {};      ///< the same in words
     std::string message = {};
-    bool hangs = false;  ///< the fault is one that a GPU waits for for ever
+    bool hangs = false;                                       ///< the fault is one that a GPU waits for for ever
+    double factor = std::numeric_limits<double>::infinity();  ///< of a wrong result: how many times its bound it is off
 };
 
 struct Trial {

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "common/reference/comparison.h"
+#include "common/reference/error_bound.h"
 #include "common/reference/low_precision.h"
 #include "common/reference/oracle.h"
 
@@ -76,6 +77,10 @@ Expected::Part Expected::work_out(const Window& w, const Tensors& inputs) const 
     if (problem_.work == Work::softmax) {
         const torch::Tensor x = inputs[0].narrow(0, w.row, w.rows);
         part.out = reference::softmax_oracle(x);
+        if (problem_.dtype == torch::kFloat32) {
+            part.bound_out = reference::softmax_bound(x);
+            return part;
+        }
         part.fair_out = reference::softmax_low_precision(x);
         part.magnitude = magnitude_of(part.out);
         return part;
@@ -93,10 +98,16 @@ Expected::Part Expected::work_out(const Window& w, const Tensors& inputs) const 
     const torch::Tensor k = of_window(inputs[1]), v = of_window(inputs[2]);
     const AttentionOptions options{.scale = {}, .mask = problem_.mask};
     const AttentionResult oracle = reference::attention_oracle(q, k, v, options);
-    const AttentionResult fair = reference::attention_low_precision(q, k, v, options);
     part.out = oracle.out;
-    part.fair_out = fair.out;
     part.lse = oracle.lse;
+    if (problem_.dtype == torch::kFloat32) {
+        const reference::ErrorBound bound = reference::attention_bound(q, k, v, options);
+        part.bound_out = bound.out;
+        part.bound_lse = bound.lse;
+        return part;
+    }
+    const AttentionResult fair = reference::attention_low_precision(q, k, v, options);
+    part.fair_out = fair.out;
     part.fair_lse = fair.lse;
     part.magnitude = magnitude_of(v);
     part.lse_magnitude = std::max(1.0, magnitude_of(oracle.lse));
@@ -111,8 +122,15 @@ Verdict Expected::judge(const Tensors& outputs) const {
             if (problem_.work == Work::softmax) return t.narrow(0, w.row, w.rows);
             return t.narrow(0, w.batch, w.batches).narrow(1, w.head, w.heads).narrow(2, w.row, w.rows);
         };
+        const bool has_lse = outputs.size() > 1 && part.lse.defined();
+        if (problem_.dtype == torch::kFloat32) {
+            fold(verdict, reference::compare_within(of_window(outputs[0]), part.out, part.bound_out));
+            if (has_lse)
+                fold(verdict, reference::compare_within(of_window(outputs[1]), part.lse, part.bound_lse, "lse"));
+            continue;
+        }
         fold(verdict, reference::compare(of_window(outputs[0]), part.out, part.fair_out, part.magnitude));
-        if (outputs.size() > 1 && part.lse.defined())
+        if (has_lse)
             fold(verdict,
                  reference::compare(of_window(outputs[1]), part.lse, part.fair_lse, part.lse_magnitude, "lse"));
     }

@@ -47,8 +47,9 @@ class Expected {
     };
     struct Part {
         Window window = {};
-        torch::Tensor out = {}, lse = {};            ///< by the oracle
-        torch::Tensor fair_out = {}, fair_lse = {};  ///< by plain torch in the problem's dtype
+        torch::Tensor out = {}, lse = {};              ///< by the oracle
+        torch::Tensor bound_out = {}, bound_lse = {};  ///< in float32: how far a result may lie from that
+        torch::Tensor fair_out = {}, fair_lse = {};    ///< in 16 bits: by plain torch in the problem's dtype
         double magnitude = 0, lse_magnitude = 0;
     };
 
