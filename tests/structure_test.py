@@ -34,7 +34,7 @@ SIMT = {
     "memory": {"language", "report"},                             # the shadows of shared and global memory
     "counters": {"memory", "report"},                             # sectors, wavefronts, moments of a trace
     "machine": {"language", "device", "report", "memory", "counters"},  # blocks: fibers, meetings
-    "launch": {"language", "device", "report", "machine"},
+    "launch": {"language", "device", "report", "memory", "machine"},
     "sync": {"device", "report", "machine"},
     "views": {"language", "report", "memory", "machine"},
     "copies": {"language", "device", "report", "memory", "machine", "views"},

@@ -12,6 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "common/simt/memory/global_shadow.h"
+#include "common/simt/report/trace.h"
+
 namespace simt {
 inline namespace cpu {
 namespace {
