@@ -413,6 +413,24 @@ TEST(FloatBound, is_at_most_16_times_what_plain_torch_allowed_on_ordinary_inputs
     }
 }
 
+TEST(FloatBound, means_nothing_where_the_answer_is_not_finite) {
+    at::manual_seed(8);
+    const auto random = [] { return at::randn({1, 1, 5, 16}); };
+    for (const float unusual : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
+        const AttentionInputs t{random().abs(), random(), random()};
+        t.k[0][0][2][7] = unusual;  // for the rows that see it
+        const AttentionOptions options{.scale = {}, .mask = Mask::causal_top_left};
+        const AttentionResult right = attention_low_precision(t.q, t.k, t.v, options);
+        const Comparison verdict = compare_attention(right, t.q, t.k, t.v, options);
+        EXPECT_TRUE(verdict.passed) << verdict.report;
+        for (const int64_t row : {1, 4}) {
+            AttentionResult wrong{right.out.clone(), right.lse};
+            wrong.out[0][0][row][3] = std::isfinite(right.out[0][0][row][3].item<float>()) ? unusual : 0.0f;
+            EXPECT_FALSE(compare_attention(wrong, t.q, t.k, t.v, options).passed) << unusual << ", row " << row;
+        }
+    }
+}
+
 TEST(FloatBound, grows_with_the_scores_and_ends_where_floats_do) {
     const auto widest = [](double size) {
         at::manual_seed(3);

@@ -98,8 +98,9 @@ torch::Tensor errors_of(const torch::Tensor& got, const torch::Tensor& expected)
         .masked_fill(finite.logical_or(same_unusual).logical_not(), kInfinity);
 }
 
-/// Each element against its own bound. `bound` has the shape of both; `origin` says where it comes from.
-Comparison judge(const torch::Tensor& got, const torch::Tensor& expected, const torch::Tensor& bound,
+/// Each element against its own bound. `bound_of_finite` has the shape of both, and means nothing where `expected` is
+/// not finite; `origin` says where it comes from.
+Comparison judge(const torch::Tensor& got, const torch::Tensor& expected, const torch::Tensor& bound_of_finite,
                  const std::string& origin, std::string_view name) {
     Comparison result;
     if (got.numel() == 0) {
@@ -108,6 +109,7 @@ Comparison judge(const torch::Tensor& got, const torch::Tensor& expected, const 
         return result;
     }
     const auto error = errors_of(got, expected);
+    const auto bound = bound_of_finite.masked_fill(at::isfinite(expected).logical_not(), 0.0);
     // A bound that is not a number allows nothing.
     const auto wrong = error.le(bound).logical_not().logical_or(error.eq(kInfinity));
     constexpr double kNearZero = 1e-300;
