@@ -14,9 +14,7 @@ Bad input raises ValueError, in words. There is no backward pass yet: a tensor t
 mode is off.
 """
 
-from __future__ import annotations
-
-from typing import Literal, NamedTuple, Optional
+from typing import Literal, NamedTuple
 
 import torch
 
@@ -63,7 +61,7 @@ def choose(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, mask: Mask = "n
 
 
 def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, mask: Mask = "none",
-              scale: Optional[float] = None) -> AttentionResult:
+              scale: float | None = None) -> AttentionResult:
     """softmax(scale Q K^T + mask) V with the rung that suits the problem best: the one that `choose` names."""
     rung = choose(q, k, v, mask=mask)
     if rung == "flash_decode":
@@ -89,49 +87,49 @@ def block_softmax(x: torch.Tensor) -> torch.Tensor:
 
 
 def online_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *,
-                     scale: Optional[float] = None) -> AttentionResult:
+                     scale: float | None = None) -> AttentionResult:
     """One pass over the keys, a query row at a time, without tiles (Rabe and Staats 2021). (Phase 0)"""
     return AttentionResult(*_ops.online_attention(q, k, v, scale=scale))
 
 
 def standard_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *,
-                       scale: Optional[float] = None) -> AttentionResult:
+                       scale: float | None = None) -> AttentionResult:
     """Three kernels with S and P [B, Hq, Sq, Sk] in global memory (Dao et al. 2022, Algorithm 0). (Phase 1)"""
     return AttentionResult(*_ops.standard_attention(q, k, v, scale=scale))
 
 
-def q_blocked_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, scale: Optional[float] = None,
+def q_blocked_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, scale: float | None = None,
                         block_rows: int = 64) -> AttentionResult:
     """Scheme A: `block_rows` queries, all keys, all values and whole rows of scores in shared memory. (Phase 1)"""
     return AttentionResult(*_ops.q_blocked_attention(q, k, v, scale=scale, block_rows=block_rows))
 
 
-def qv_blocked_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, scale: Optional[float] = None,
+def qv_blocked_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, scale: float | None = None,
                          block_rows: int = 64) -> AttentionResult:
     """Scheme B: as scheme A, but the values come past in tiles. (Phase 1)"""
     return AttentionResult(*_ops.qv_blocked_attention(q, k, v, scale=scale, block_rows=block_rows))
 
 
-def fa1_forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, scale: Optional[float] = None) -> AttentionResult:
+def fa1_forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, scale: float | None = None) -> AttentionResult:
     """FlashAttention as first published (Dao et al. 2022, Algorithm 1). (Phase 2)"""
     return AttentionResult(*_ops.fa1_forward(q, k, v, scale=scale))
 
 
-def fa2_forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, scale: Optional[float] = None) -> AttentionResult:
+def fa2_forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, scale: float | None = None) -> AttentionResult:
     """FlashAttention-2 (Dao 2023, Algorithm 1). (Phase 3)"""
     return AttentionResult(*_ops.fa2_forward(q, k, v, scale=scale))
 
 
 def causal_forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, mask: Mask = "causal_bottom_right",
-                   scale: Optional[float] = None) -> AttentionResult:
+                   scale: float | None = None) -> AttentionResult:
     """FlashAttention-2 with a causal mask (Dao 2023, section 3.1.1). What a query may not see does not reach its row,
     NaN and infinities included. (Phase 4)"""
     return AttentionResult(*_ops.causal_forward(q, k, v, mask=mask, scale=scale))
 
 
-def flash_decode(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, kv_lengths: Optional[torch.Tensor] = None,
-                 splits: Optional[int] = None, mask: Literal["none", "causal_bottom_right"] = "none",
-                 scale: Optional[float] = None) -> AttentionResult:
+def flash_decode(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, kv_lengths: torch.Tensor | None = None,
+                 splits: int | None = None, mask: Literal["none", "causal_bottom_right"] = "none",
+                 scale: float | None = None) -> AttentionResult:
     """Flash decoding (Dao, Haziza, Massa, Sizov 2023): a few queries over a long cache of keys. (Phase 5)
 
     kv_lengths [B], int32 or int64: how many keys of the cache belong to each sequence; all where it is None. Its values
@@ -141,9 +139,9 @@ def flash_decode(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, kv_length
     return AttentionResult(*_ops.flash_decode(q, k, v, kv_lengths=kv_lengths, splits=splits, mask=mask, scale=scale))
 
 
-def flash_decode_parts(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, kv_lengths: Optional[torch.Tensor] = None,
-                       splits: Optional[int] = None, mask: Literal["none", "causal_bottom_right"] = "none",
-                       scale: Optional[float] = None) -> AttentionResult:
+def flash_decode_parts(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, kv_lengths: torch.Tensor | None = None,
+                       splits: int | None = None, mask: Literal["none", "causal_bottom_right"] = "none",
+                       scale: float | None = None) -> AttentionResult:
     """The first half of flash_decode: out [splits, B, Hq, Sq, D] and lse [splits, B, Hq, Sq], both float32, of each of two
     or more pieces of the keys, for merge_partials. With torch.compile, `splits` must be given. (Phase 5)"""
     return AttentionResult(

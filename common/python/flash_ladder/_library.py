@@ -3,14 +3,13 @@
 import os
 import sys
 from pathlib import Path
-from typing import List
 
 import torch
 
 _NAME = "libflash_ladder.so"
 
 
-def _candidates() -> List[Path]:
+def _candidates() -> list[Path]:
     """Where the library may be: with the package once that is installed, else in the build folder of the repository, else
     with another package of this name that is installed (this one is the repository's own source then)."""
     here = Path(__file__).resolve().parent
