@@ -4,7 +4,7 @@
     out, lse = flash_ladder.attention(q, k, v, mask="causal_bottom_right")
 
 Tensors on the CPU run on the ladder's CPU machine, tensors on a GPU there. All functions but `attention` and `choose` are
-the operators `torch.ops.flash_ladder.<name>`, which torch.compile and CUDA graphs know too. Wherever q, k and v appear:
+the operators `torch.ops.flash_ladder.<name>`, which torch.compile knows too. Wherever q, k and v appear:
 
     q     [B, Hq, Sq, D]    float32, float16 or bfloat16; D <= 256; last dimension contiguous
     k, v  [B, Hkv, Sk, D]   Hq a multiple of Hkv; the dtype and the device of q
