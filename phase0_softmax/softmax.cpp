@@ -136,10 +136,19 @@ GlobalBytes block_softmax_bytes(const torch::Tensor& x) {
     return can_be_resident(x) ? resident_softmax_bytes(x) : block_plain_softmax_bytes(x);
 }
 
+namespace {
+
+torch::Tensor softmax_shape(const torch::Tensor& x) {
+    check_rank("x", x, 2);
+    return shaped_like(x, x.sym_sizes(), x.scalar_type());
+}
+
+}  // namespace
+
 TORCH_LIBRARY_FRAGMENT(flash_ladder, library) {
-    library.def("safe_softmax(Tensor x) -> Tensor", safe_softmax);
-    library.def("online_softmax(Tensor x) -> Tensor", online_softmax);
-    library.def("block_softmax(Tensor x) -> Tensor", block_softmax);
+    register_operator(library, "safe_softmax", "(Tensor x) -> Tensor", safe_softmax, softmax_shape);
+    register_operator(library, "online_softmax", "(Tensor x) -> Tensor", online_softmax, softmax_shape);
+    register_operator(library, "block_softmax", "(Tensor x) -> Tensor", block_softmax, softmax_shape);
 }
 
 }  // namespace ladder

@@ -1,21 +1,37 @@
 #include "phase1_naive/naive.h"
 
+#include <array>
 #include <stdexcept>
 #include <string>
 
 #include "common/attention/check.h"
-#include "common/attention/machine.h"
-#include "common/attention/outputs.h"
+#include "common/attention/forward.h"
 #include "common/attention/registration.h"
 #include "phase1_naive/launches.h"
 
 namespace ladder {
 namespace {
 
-AttentionResult allocate_result(const torch::Tensor& q) {
-    return {.out = allocate(q.sizes(), q.options()),
-            .lse = allocate(q.sizes().slice(0, 3), q.options().dtype(torch::kFloat32))};
-}
+const ForwardKernel<StandardArguments> kStandard{
+    .name = "standard_attention",
+    .on_cpu = cpu::launch_standard_attention,
+    .on_cuda = cuda::launch_standard_attention,
+    .bytes = [](const StandardArguments& problem) { return cpu::standard_attention_bytes(problem); }};
+
+struct BlockedScheme {
+    Scheme scheme;
+    ForwardKernel<BlockedArguments> kernel;
+};
+const BlockedScheme kSchemeA{Scheme::q_blocked,
+                             {.name = "q_blocked_attention",
+                              .on_cpu = cpu::launch_q_blocked,
+                              .on_cuda = cuda::launch_q_blocked,
+                              .bytes = cpu::q_blocked_bytes}};
+const BlockedScheme kSchemeB{Scheme::qv_blocked,
+                             {.name = "qv_blocked_attention",
+                              .on_cpu = cpu::launch_qv_blocked,
+                              .on_cuda = cuda::launch_qv_blocked,
+                              .bytes = cpu::qv_blocked_bytes}};
 
 /// S or P.
 torch::Tensor allocate_scores(const torch::Tensor& q, const torch::Tensor& k) {
@@ -31,16 +47,14 @@ torch::Tensor allocate_scores(const torch::Tensor& q, const torch::Tensor& k) {
     }
 }
 
-void check_block_rows(int64_t block_rows) {
+BlockedArguments blocked_arguments(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                                   const AttentionOptions& options, int64_t block_rows) {
+    const AttentionArguments problem = checked_arguments(q, k, v, options);
     if (block_rows < 1 || block_rows > kMaxBlockRows)
         throw std::invalid_argument("block_rows: it is " + std::to_string(block_rows) + "; 1 to " +
                                     std::to_string(kMaxBlockRows) + " are accepted, " +
                                     std::to_string(kDefaultBlockRows) + " is the default");
-}
-
-BlockedArguments blocked_arguments(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
-                                   const AttentionResult& result, const AttentionOptions& options, int64_t block_rows) {
-    return {attention_arguments(q, k, v, result.out, result.lse, options), int(block_rows)};
+    return {problem, int(block_rows)};
 }
 
 /// What would fit instead, in a sentence.
@@ -53,91 +67,73 @@ std::string what_fits(const BlockedShape& shape, int64_t key_length, std::size_t
            "; phase 3 (fa2_forward) takes any number of keys";
 }
 
-AttentionResult blocked_attention(const char* name, Scheme scheme, void (*on_cpu)(const BlockedArguments&),
-                                  void (*on_cuda)(const BlockedArguments&), const torch::Tensor& q,
-                                  const torch::Tensor& k, const torch::Tensor& v, const AttentionOptions& options,
-                                  int64_t block_rows) {
-    check_attention(q, k, v, options);
-    check_block_rows(block_rows);
-    const BlockedShape shape = blocked_arguments(q, k, v, {.out = q, .lse = {}}, options, block_rows).shape(scheme);
+AttentionResult blocked_attention(const BlockedScheme& scheme, const torch::Tensor& q,
+                                  const BlockedArguments& problem) {
+    const BlockedShape shape = problem.shape(scheme.scheme);
+    const int64_t keys = problem.key_length();
     const std::size_t limit = std::size_t(device_limits(q.device()).shared_bytes_per_block_optin);
-    check_shared_memory(name, shared_need(shape, k.size(2)).total(), q.device(), what_fits(shape, k.size(2), limit));
-
-    AttentionResult result = allocate_result(q);
-    run_on(q.device(), on_cpu, on_cuda, blocked_arguments(q, k, v, result, options, block_rows));
-    check_written(name, result);
-    return result;
+    check_shared_memory(scheme.kernel.name, shared_need(shape, keys).total(), q.device(),
+                        what_fits(shape, keys, limit));
+    return forward(scheme.kernel, q, problem);
 }
 
 }  // namespace
 
 AttentionResult standard_attention(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                    const AttentionOptions& options) {
-    check_attention(q, k, v, options);
-    const torch::Tensor s = allocate_scores(q, k), p = allocate_scores(q, k);
-    AttentionResult result = allocate_result(q);
-    run_on(q.device(), cpu::launch_standard_attention, cuda::launch_standard_attention,
-           StandardArguments{attention_arguments(q, k, v, result.out, result.lse, options), tensor_argument("S", s),
-                             tensor_argument("P", p)});
-    check_written("standard_attention", result);
-    return result;
+    const StandardArguments problem{checked_arguments(q, k, v, options), {}, {}};
+    return forward(kStandard, q, problem, [&](const AttentionResult&, StandardArguments& arguments) {
+        const std::array scores_and_weights{allocate_scores(q, k), allocate_scores(q, k)};
+        arguments.s = tensor_argument("S", scores_and_weights[0]);
+        arguments.p = tensor_argument("P", scores_and_weights[1]);
+        return scores_and_weights;
+    });
 }
 
 AttentionResult q_blocked_attention(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                     const AttentionOptions& options, int64_t block_rows) {
-    return blocked_attention("q_blocked_attention", Scheme::q_blocked, cpu::launch_q_blocked, cuda::launch_q_blocked, q,
-                             k, v, options, block_rows);
+    return blocked_attention(kSchemeA, q, blocked_arguments(q, k, v, options, block_rows));
 }
 
 AttentionResult qv_blocked_attention(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                      const AttentionOptions& options, int64_t block_rows) {
-    return blocked_attention("qv_blocked_attention", Scheme::qv_blocked, cpu::launch_qv_blocked,
-                             cuda::launch_qv_blocked, q, k, v, options, block_rows);
+    return blocked_attention(kSchemeB, q, blocked_arguments(q, k, v, options, block_rows));
 }
 
 GlobalBytes standard_attention_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                      const AttentionOptions& options) {
-    check_attention(q, k, v, options);
-    return cpu::standard_attention_bytes(attention_arguments(q, k, v, q, {}, options));
+    return cpu::standard_attention_bytes(checked_arguments(q, k, v, options));
 }
 
 GlobalBytes q_blocked_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                             const AttentionOptions& options, int64_t block_rows) {
-    check_attention(q, k, v, options);
-    check_block_rows(block_rows);
-    return cpu::q_blocked_bytes(blocked_arguments(q, k, v, {.out = q, .lse = {}}, options, block_rows));
+    return kSchemeA.kernel.bytes(blocked_arguments(q, k, v, options, block_rows));
 }
 
 GlobalBytes qv_blocked_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                              const AttentionOptions& options, int64_t block_rows) {
-    check_attention(q, k, v, options);
-    check_block_rows(block_rows);
-    return cpu::qv_blocked_bytes(blocked_arguments(q, k, v, {.out = q, .lse = {}}, options, block_rows));
+    return kSchemeB.kernel.bytes(blocked_arguments(q, k, v, options, block_rows));
 }
 
+namespace {
+
+template <auto entry>
+OutAndLse blocked_operator(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                           c10::optional<double> scale, int64_t block_rows) {
+    const AttentionResult result = entry(q, k, v, {.scale = from_schema(scale)}, block_rows);
+    return {result.out, result.lse};
+}
+
+}  // namespace
+
 TORCH_LIBRARY_FRAGMENT(flash_ladder, library) {
-    library.def(
-        "standard_attention(Tensor q, Tensor k, Tensor v, *, float? scale=None) -> (Tensor out, Tensor lse)",
-        [](const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v, c10::optional<double> scale) {
-            const AttentionResult r = standard_attention(q, k, v, {.scale = from_schema(scale)});
-            return std::tuple(r.out, r.lse);
-        });
-    library.def(
-        "q_blocked_attention(Tensor q, Tensor k, Tensor v, *, float? scale=None, int block_rows=64) -> (Tensor out, "
-        "Tensor lse)",
-        [](const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v, c10::optional<double> scale,
-           int64_t block_rows) {
-            const AttentionResult r = q_blocked_attention(q, k, v, {.scale = from_schema(scale)}, block_rows);
-            return std::tuple(r.out, r.lse);
-        });
-    library.def(
-        "qv_blocked_attention(Tensor q, Tensor k, Tensor v, *, float? scale=None, int block_rows=64) -> (Tensor out, "
-        "Tensor lse)",
-        [](const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v, c10::optional<double> scale,
-           int64_t block_rows) {
-            const AttentionResult r = qv_blocked_attention(q, k, v, {.scale = from_schema(scale)}, block_rows);
-            return std::tuple(r.out, r.lse);
-        });
+    register_operator(library, "standard_attention", kAttentionSchema, attention_operator<standard_attention>,
+                      attention_shapes);
+    const char* blocked =
+        "(Tensor q, Tensor k, Tensor v, *, float? scale=None, int block_rows=64) -> (Tensor out, Tensor lse)";
+    register_operator(library, "q_blocked_attention", blocked, blocked_operator<q_blocked_attention>, attention_shapes);
+    register_operator(library, "qv_blocked_attention", blocked, blocked_operator<qv_blocked_attention>,
+                      attention_shapes);
 }
 
 }  // namespace ladder

@@ -1,7 +1,9 @@
 #include "phase2_fa1/fa1.h"
 
+#include <array>
+
 #include "common/attention/check.h"
-#include "common/attention/machine.h"
+#include "common/attention/forward.h"
 #include "common/attention/outputs.h"
 #include "common/attention/registration.h"
 #include "common/attention/wide_tiles.h"
@@ -24,87 +26,93 @@ namespace cuda {
 
 namespace {
 
-Fa1Tiles tiles_for(const torch::Tensor& q) {
-    return fa1_tiles(device_limits(q.device()), tensor_argument("Q", q).type, q.size(3));
+void check_plain(const std::string& name, const torch::Tensor& q, std::size_t shared_bytes) {
+    check_shared_memory(name, shared_bytes, q.device(),
+                        "these are the smallest tiles; use a 16-bit dtype or a smaller head dimension");
 }
 
-/// The checks that both kernels need, and the problem in plain numbers, without results as yet.
-AttentionArguments checked(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+const ForwardKernel<Fa1Arguments> kPlain{
+    .name = "fa1_forward",
+    .on_cpu = cpu::launch_fa1_forward,
+    .on_cuda = cuda::launch_fa1_forward,
+    .bytes = cpu::fa1_forward_bytes,
+    .shared_bytes = [](const Fa1Arguments& problem) { return problem.tiles.shared_bytes; },
+    .check = check_plain};
+
+const ForwardKernel<Fa1Arguments> kTiled{
+    .name = "fa1_tiled_forward",
+    .on_cpu = cpu::launch_fa1_tiled,
+    .on_cuda = cuda::launch_fa1_tiled,
+    .bytes = [](const Fa1Arguments& problem) { return cpu::fa1_tiled_bytes(problem); },
+    .shared_bytes = [](const Fa1Arguments& problem) { return cpu::fa1_tiled_shared_bytes(problem); },
+    .check = check_wide_tiles};
+
+Fa1Arguments fa1_arguments(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                            const AttentionOptions& options) {
-    check_attention(q, k, v, options);
-    return attention_arguments(q, k, v, q, {}, options);
+    const AttentionArguments problem = checked_arguments(q, k, v, options);
+    return {problem, {}, {}, {}, fa1_tiles(device_limits(q.device()), problem.q.type, problem.head_dim())};
 }
 
-bool can_be_tiled(const torch::Tensor& q, const AttentionArguments& problem) {
+/// Few blocks are no reason against large tiles here: FlashAttention-1 has one for a head anyway.
+const ForwardKernel<Fa1Arguments>& chosen(const torch::Tensor& q, const Fa1Arguments& problem) {
     const simt::Device device = device_limits(q.device());
-    return q.scalar_type() == torch::kFloat32 && q.size(3) <= kWidestWideHeadDim &&
-           device.has_feature(simt::Feature::cp_async) &&
-           cpu::fa1_tiled_shared_bytes(problem) <= std::size_t(device.shared_bytes_per_block_optin);
+    const bool can_be_tiled = q.scalar_type() == torch::kFloat32 && q.size(3) <= kWidestWideHeadDim &&
+                              device.has_feature(simt::Feature::cp_async) &&
+                              kTiled.shared_bytes(problem) <= std::size_t(device.shared_bytes_per_block_optin);
+    return can_be_tiled ? kTiled : kPlain;
 }
 
-AttentionResult run(const char* kernel, void (*on_cpu)(const Fa1Arguments&), void (*on_cuda)(const Fa1Arguments&),
-                    const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
-                    const AttentionOptions& options) {
-    const auto float32 = q.options().dtype(torch::kFloat32);
-    const auto rows = q.sizes().slice(0, 3);
-    const AttentionResult result{.out = allocate(q.sizes(), q.options()), .lse = allocate(rows, float32)};
-    // Rounding O to 16 bits after each step would add up; it waits in float32 then.
-    const bool out_is_float32 = q.scalar_type() == torch::kFloat32;
-    const torch::Tensor running_out = out_is_float32 ? result.out : allocate(q.sizes(), float32);
-    const torch::Tensor l = allocate(rows, float32), m = allocate(rows, float32);
-    run_on(q.device(), on_cpu, on_cuda,
-           Fa1Arguments{attention_arguments(q, k, v, result.out, result.lse, options),
-                        tensor_argument(out_is_float32 ? "O" : "O (float32)", running_out), tensor_argument("l", l),
-                        tensor_argument("m", m), tiles_for(q)});
-    check_written(kernel, result);
-    return result;
+AttentionResult run(const ForwardKernel<Fa1Arguments>& kernel, const torch::Tensor& q, const Fa1Arguments& problem) {
+    return forward(kernel, q, problem, [&](const AttentionResult& result, Fa1Arguments& arguments) {
+        const auto float32 = q.options().dtype(torch::kFloat32);
+        const auto rows = q.sizes().slice(0, 3);
+        // Rounding O to 16 bits after each step would add up; it waits in float32 then.
+        const bool out_is_float32 = q.scalar_type() == torch::kFloat32;
+        const torch::Tensor running_out = out_is_float32 ? result.out : allocate(q.sizes(), float32);
+        const torch::Tensor l = allocate(rows, float32), m = allocate(rows, float32);
+        arguments.running_out = tensor_argument(out_is_float32 ? "O" : "O (float32)", running_out);
+        arguments.l = tensor_argument("l", l);
+        arguments.m = tensor_argument("m", m);
+        return std::array{running_out, l, m};
+    });
 }
 
 }  // namespace
 
 AttentionResult fa1_plain_forward(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                   const AttentionOptions& options) {
-    check_attention(q, k, v, options);
-    check_shared_memory("fa1_forward", tiles_for(q).shared_bytes, q.device(),
-                        "these are the smallest tiles; use a 16-bit dtype or a smaller head dimension");
-    return run("fa1_forward", cpu::launch_fa1_forward, cuda::launch_fa1_forward, q, k, v, options);
+    return run(kPlain, q, fa1_arguments(q, k, v, options));
 }
 
 AttentionResult fa1_tiled_forward(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                   const AttentionOptions& options) {
-    check_wide_tiles("fa1_tiled_forward", q, cpu::fa1_tiled_shared_bytes(checked(q, k, v, options)));
-    return run("fa1_tiled_forward", cpu::launch_fa1_tiled, cuda::launch_fa1_tiled, q, k, v, options);
+    return run(kTiled, q, fa1_arguments(q, k, v, options));
 }
 
 AttentionResult fa1_forward(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                             const AttentionOptions& options) {
-    return can_be_tiled(q, checked(q, k, v, options)) ? fa1_tiled_forward(q, k, v, options)
-                                                      : fa1_plain_forward(q, k, v, options);
+    const Fa1Arguments problem = fa1_arguments(q, k, v, options);
+    return run(chosen(q, problem), q, problem);
 }
 
 GlobalBytes fa1_plain_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                             const AttentionOptions& options) {
-    return cpu::fa1_forward_bytes(Fa1Arguments{checked(q, k, v, options), {}, {}, {}, tiles_for(q)});
+    return kPlain.bytes(fa1_arguments(q, k, v, options));
 }
 
 GlobalBytes fa1_tiled_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                             const AttentionOptions& options) {
-    return cpu::fa1_tiled_bytes(checked(q, k, v, options));
+    return kTiled.bytes(fa1_arguments(q, k, v, options));
 }
 
 GlobalBytes fa1_forward_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                               const AttentionOptions& options) {
-    return can_be_tiled(q, checked(q, k, v, options)) ? fa1_tiled_bytes(q, k, v, options)
-                                                      : fa1_plain_bytes(q, k, v, options);
+    const Fa1Arguments problem = fa1_arguments(q, k, v, options);
+    return chosen(q, problem).bytes(problem);
 }
 
 TORCH_LIBRARY_FRAGMENT(flash_ladder, library) {
-    library.def(
-        "fa1_forward(Tensor q, Tensor k, Tensor v, *, float? scale=None) -> (Tensor out, Tensor lse)",
-        [](const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v, c10::optional<double> scale) {
-            const AttentionResult r = fa1_forward(q, k, v, {.scale = from_schema(scale)});
-            return std::tuple(r.out, r.lse);
-        });
+    register_operator(library, "fa1_forward", kAttentionSchema, attention_operator<fa1_forward>, attention_shapes);
 }
 
 }  // namespace ladder

@@ -11,8 +11,7 @@
 #include <tuple>
 
 #include "common/attention/check.h"
-#include "common/attention/machine.h"
-#include "common/attention/outputs.h"
+#include "common/attention/forward.h"
 #include "common/attention/registration.h"
 #include "phase5_decoding/decode_arguments.h"
 #include "phase5_decoding/split_plan.h"
@@ -154,10 +153,9 @@ void choose_kernel(Kernel kernel, const torch::Tensor& q, const simt::Device& de
 /// Checks a call and describes it, all but the memory for results; cut into `least_splits` pieces or more.
 DecodeArguments decode_arguments(Kernel kernel, const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                  const DecodeOptions& options, int least_splits = 1) {
-    check_attention(q, k, v, options.attention, kMasks);
-    check_rows("q", q.size(0) * q.size(1) * q.size(2));
     DecodeArguments arguments;
-    static_cast<AttentionArguments&>(arguments) = attention_arguments(q, k, v, q, {}, options.attention);
+    static_cast<AttentionArguments&>(arguments) = checked_arguments(q, k, v, options.attention, kMasks);
+    check_rows("q", arguments.rows());
     arguments.lengths = lengths_of(options.kv_lengths, k);
     const simt::Device device = device_limits(q.device());
     choose_kernel(kernel, q, device, arguments);
@@ -217,8 +215,7 @@ AttentionResult allocate_parts(const torch::Tensor& q, DecodeArguments& argument
 AttentionResult run(const char* entry, Kernel kernel, const torch::Tensor& q, const torch::Tensor& k,
                     const torch::Tensor& v, const DecodeOptions& options) {
     DecodeArguments arguments = decode_arguments(kernel, q, k, v, options);
-    AttentionResult result{.out = allocate(q.sizes(), q.options()),
-                           .lse = allocate(q.sizes().slice(0, 3), q.options().dtype(torch::kFloat32))};
+    const AttentionResult result = allocate_result(q, arguments);
     arguments.out = tensor_argument("O", result.out.view({-1, q.size(3)}));
     arguments.lse = tensor_argument("LSE", result.lse.view({-1}));
     AttentionResult parts;
@@ -334,16 +331,47 @@ namespace {
 
 /// An entry as the operator of that name takes its arguments.
 template <auto entry>
-std::tuple<torch::Tensor, torch::Tensor> decode_operator(const torch::Tensor& q, const torch::Tensor& k,
-                                                         const torch::Tensor& v,
-                                                         const c10::optional<torch::Tensor>& kv_lengths,
-                                                         c10::optional<int64_t> splits, const std::string& mask,
-                                                         c10::optional<double> scale) {
+OutAndLse decode_operator(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                          const c10::optional<torch::Tensor>& kv_lengths, c10::optional<int64_t> splits,
+                          const std::string& mask, c10::optional<double> scale) {
     const AttentionResult r = entry(q, k, v,
                                     {.attention = {.scale = from_schema(scale), .mask = mask_named(mask, kMasks)},
                                      .kv_lengths = from_schema(kv_lengths),
                                      .splits = from_schema(splits)});
     return {r.out, r.lse};
+}
+
+OutAndLse decode_shapes(const torch::Tensor& q, const torch::Tensor&, const torch::Tensor&,
+                        const c10::optional<torch::Tensor>&, c10::optional<int64_t>, const std::string& mask,
+                        c10::optional<double>) {
+    mask_named(mask, kMasks);
+    return shapes_for(q);
+}
+
+OutAndLse parts_shapes(const torch::Tensor& q, const torch::Tensor&, const torch::Tensor&,
+                       const c10::optional<torch::Tensor>&, c10::optional<int64_t> splits, const std::string& mask,
+                       c10::optional<double>) {
+    check_rank("q", q, 4);
+    mask_named(mask, kMasks);
+    if (!splits)
+        refuse("splits: it is None, and the planned number depends on the device and on kv_lengths, which a tensor ",
+               "without values cannot tell; with torch.compile or on the meta device pass a number");
+    std::vector<c10::SymInt> sizes = q.sym_sizes().vec();
+    sizes.insert(sizes.begin(), c10::SymInt(*splits));
+    return {shaped_like(q, sizes, torch::kFloat32),
+            shaped_like(q, c10::SymIntArrayRef(sizes).slice(0, 4), torch::kFloat32)};
+}
+
+OutAndLse merge_operator(const torch::Tensor& out_parts, const torch::Tensor& lse_parts) {
+    const AttentionResult r = merge_partials(out_parts, lse_parts);
+    return {r.out, r.lse};
+}
+
+OutAndLse merge_shapes(const torch::Tensor& out_parts, const torch::Tensor& lse_parts) {
+    check_rank("out_parts", out_parts, 5);
+    check_rank("lse_parts", lse_parts, 4);
+    return {shaped_like(out_parts, out_parts.sym_sizes().slice(1), torch::kFloat32),
+            shaped_like(lse_parts, lse_parts.sym_sizes().slice(1), torch::kFloat32)};
 }
 
 }  // namespace
@@ -352,14 +380,12 @@ TORCH_LIBRARY_FRAGMENT(flash_ladder, library) {
     const std::string arguments =
         "(Tensor q, Tensor k, Tensor v, *, Tensor? kv_lengths=None, int? splits=None, str mask=\"none\", "
         "float? scale=None)";
-    library.def(("flash_decode" + arguments + " -> (Tensor out, Tensor lse)").c_str(), decode_operator<flash_decode>);
-    library.def(("flash_decode_parts" + arguments + " -> (Tensor out_parts, Tensor lse_parts)").c_str(),
-                decode_operator<flash_decode_parts>);
-    library.def("merge_partials(Tensor out_parts, Tensor lse_parts) -> (Tensor out, Tensor lse)",
-                [](const torch::Tensor& out_parts, const torch::Tensor& lse_parts) {
-                    const AttentionResult r = merge_partials(out_parts, lse_parts);
-                    return std::tuple(r.out, r.lse);
-                });
+    register_operator(library, "flash_decode", arguments + " -> (Tensor out, Tensor lse)",
+                      decode_operator<flash_decode>, decode_shapes);
+    register_operator(library, "flash_decode_parts", arguments + " -> (Tensor out_parts, Tensor lse_parts)",
+                      decode_operator<flash_decode_parts>, parts_shapes);
+    register_operator(library, "merge_partials", "(Tensor out_parts, Tensor lse_parts) -> (Tensor out, Tensor lse)",
+                      merge_operator, merge_shapes);
 }
 
 }  // namespace ladder

@@ -1,9 +1,11 @@
-// What allocate() hands out counts as unwritten until a kernel writes it, and results must be complete.
+// What allocate() hands out counts as unwritten until a kernel writes it, and results must be complete: forward() sees
+// to it.
 
 #include <gtest/gtest.h>
 
 #include <set>
 
+#include "common/attention/forward.h"
 #include "common/attention/machine.h"
 #include "common/attention/outputs.h"
 #include "common/simt/report/leniency.h"
@@ -180,6 +182,94 @@ TEST(Allocate, LivesAsLongAsItsStorage) {
     const auto error = fault_of({.block = 1}, [=] { view(3) += 1.0f; });
     ASSERT_TRUE(error);
     EXPECT_EQ(error->report().fault, simt::Fault::unwritten_read);
+}
+
+// The one way from tensors to a kernel.
+
+struct WithWorkspace : AttentionArguments {
+    simt::TensorArgument workspace;
+};
+
+void fill(const simt::TensorArgument& tensor) {
+    const auto view = simt::global_tensor<float, 4>(tensor);
+    run({.block = 1}, [=] {
+        for (int64_t b = 0; b < view.extent(0); ++b)
+            for (int64_t h = 0; h < view.extent(1); ++h)
+                for (int64_t s = 0; s < view.extent(2); ++s)
+                    for (int64_t d = 0; d < view.extent(3); ++d) view(b, h, s, d) = 1.0f;
+    });
+}
+
+void fill_lse(const simt::TensorArgument& lse) {
+    simt::TensorArgument columns = lse;
+    columns.rank = 4;
+    columns.extents[3] = columns.strides[3] = 1;
+    fill(columns);
+}
+
+torch::Tensor some_query() { return torch::ones({2, 3, 5, 4}); }
+
+WithWorkspace some_problem(const torch::Tensor& q) { return {checked_arguments(q, q, q, {}), {}}; }
+
+TEST(Forward, ShowsTheKernelItsResultsAndItsWorkspace) {
+    const ForwardKernel<WithWorkspace> kernel{.name = "some_forward",
+                                              .on_cpu =
+                                                  [](const WithWorkspace& a) {
+                                                      EXPECT_EQ(a.workspace.rank, 1);
+                                                      fill(a.out);
+                                                      fill_lse(a.lse);
+                                                  },
+                                              .on_cuda = nullptr,
+                                              .bytes = nullptr};
+    const torch::Tensor q = some_query();
+    const AttentionResult result =
+        forward(kernel, q, some_problem(q), [](const AttentionResult& shown, WithWorkspace& arguments) {
+            EXPECT_EQ(arguments.out.data, shown.out.data_ptr());
+            EXPECT_EQ(arguments.lse.data, shown.lse.data_ptr());
+            const torch::Tensor workspace = fresh({7});
+            arguments.workspace = tensor_argument("workspace", workspace);
+            return workspace;
+        });
+    EXPECT_TRUE(result.out.equal(torch::ones({2, 3, 5, 4})));
+    EXPECT_TRUE(result.lse.equal(torch::ones({2, 3, 5})));
+    EXPECT_FALSE(result.out.is_same(q));
+}
+
+TEST(Forward, RefusesBeforeAnythingElse) {
+    const ForwardKernel<WithWorkspace> kernel{
+        .name = "some_forward",
+        .on_cpu = [](const WithWorkspace&) { ADD_FAILURE() << "launched"; },
+        .on_cuda = nullptr,
+        .bytes = nullptr,
+        .shared_bytes = [](const WithWorkspace& a) { return std::size_t(a.head_dim()); },
+        .check = [](const std::string& name, const torch::Tensor&,
+                    std::size_t bytes) { throw std::invalid_argument(name + " " + std::to_string(bytes)); }};
+    const torch::Tensor q = some_query();
+    try {
+        forward(kernel, q, some_problem(q), [](const AttentionResult&, WithWorkspace&) {
+            ADD_FAILURE() << "allocated";
+            return 0;
+        });
+        ADD_FAILURE() << "accepted";
+    } catch (const std::invalid_argument& refusal) {
+        EXPECT_STREQ(refusal.what(), "some_forward 4");
+    }
+}
+
+TEST(Forward, ReportsAResultWithHoles) {
+    const ForwardKernel<WithWorkspace> kernel{.name = "some_forward",
+                                              .on_cpu = [](const WithWorkspace& a) { fill(a.out); },
+                                              .on_cuda = nullptr,
+                                              .bytes = nullptr};
+    const torch::Tensor q = some_query();
+    try {
+        forward(kernel, q, some_problem(q));
+        ADD_FAILURE() << "accepted";
+    } catch (const simt::MachineError& error) {
+        EXPECT_EQ(error.report().fault, simt::Fault::partial_write);
+        EXPECT_EQ(error.report().kernel, "some_forward");
+        EXPECT_NE(error.report().what.find("30 of 30 elements of LSE"), std::string::npos) << error.report().what;
+    }
 }
 
 }  // namespace

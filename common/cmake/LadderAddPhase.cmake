@@ -15,6 +15,9 @@ function(ladder_add_phase folder)
     target_precompile_headers(${folder} REUSE_FROM ladder_attention)
     set_property(GLOBAL APPEND PROPERTY LADDER_PHASES ${folder})
 
+    if(LADDER_LIBRARY_ONLY)
+        return()
+    endif()
     ladder_add_test(${folder} LABELS ${phase_LABEL} SOURCES ${phase_TESTS} PHASES ${folder})
 endfunction()
 

@@ -1,5 +1,6 @@
 # Finds libtorch where people have it, in this order: where Torch_DIR says (the folder of TorchConfig.cmake), inside the
-# PyTorch that `python3` imports, in the system's own packages (libtorch-dev on Debian and Ubuntu).
+# PyTorch that `python3` imports, in the system's own packages (libtorch-dev on Debian and Ubuntu). Under pip, `python3` is
+# the Python that the package is installed into.
 #
 # Torch's own CMake files are not used: they rewrite compiler flags and CUDA architectures of whoever reads them, and refuse a
 # PyTorch with CUDA on a machine that has no CUDA Toolkit, where the CPU half serves well. What a program needs of libtorch
@@ -16,9 +17,17 @@ if(Torch_DIR OR DEFINED ENV{Torch_DIR})
     endif()
     cmake_path(SET ladder_torch_root NORMALIZE "${ladder_torch_cmake}/../../..")
 else()
+    set(ladder_torch_python python3)
+    if(SKBUILD)  # pip builds in an environment without PyTorch; with -I, Python looks past it
+        set(ladder_torch_python "${Python_EXECUTABLE}" -I)
+    endif()
     execute_process(
-        COMMAND python3 -c "import os, torch; print(os.path.dirname(torch.__file__))"
+        COMMAND ${ladder_torch_python} -c "import os, torch; print(os.path.dirname(torch.__file__))"
         OUTPUT_VARIABLE ladder_torch_root OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+    if(SKBUILD AND NOT ladder_torch_root)
+        message(FATAL_ERROR "${Python_EXECUTABLE} has no PyTorch: `pip install torch` comes first, since libflash_ladder.so "
+            "fits only the PyTorch that it was built with.")
+    endif()
     if(NOT EXISTS "${ladder_torch_root}/include/torch")  # Debian's PyTorch keeps its headers with the system's
         set(ladder_torch_root "")
     endif()

@@ -1,0 +1,154 @@
+"""FlashAttention, one rung at a time: every rung of the ladder on PyTorch tensors.
+
+    import flash_ladder
+    out, lse = flash_ladder.attention(q, k, v, mask="causal_bottom_right")
+
+Tensors on the CPU run on the ladder's CPU machine, tensors on a GPU there. All functions but `attention` and `choose` are
+the operators `torch.ops.flash_ladder.<name>`, which torch.compile knows too. Wherever q, k and v appear:
+
+    q     [B, Hq, Sq, D]    float32, float16 or bfloat16; D <= 256; last dimension contiguous
+    k, v  [B, Hkv, Sk, D]   Hq a multiple of Hkv; the dtype and the device of q
+    scale                   factor on Q K^T, 1/sqrt(D) where it is None
+
+Bad input raises ValueError, in words. There is no backward pass yet: a tensor that requires grad is refused, unless grad
+mode is off.
+"""
+
+from typing import Literal, NamedTuple
+
+import torch
+
+from ._library import load
+
+__all__ = [
+    "AttentionResult", "Mask", "attention", "block_softmax", "causal_forward", "choose", "fa1_forward", "fa2_forward",
+    "flash_decode", "flash_decode_parts", "library_path", "merge_partials", "online_attention", "online_softmax",
+    "q_blocked_attention", "qv_blocked_attention", "safe_softmax", "standard_attention",
+]
+
+library_path: str = load()
+"""The libflash_ladder.so that was loaded."""
+
+_ops = torch.ops.flash_ladder
+
+Mask = Literal["none", "causal_bottom_right", "causal_top_left"]
+"""Which keys a query sees: all; j <= i + Sk - Sq, as in FlashAttention; j <= i, as with PyTorch's is_causal."""
+
+_FEW_QUERIES = 16  # a block of flash_decode takes so many rows of q at once, and several blocks share out the keys
+
+
+class AttentionResult(NamedTuple):
+    """What every attention function returns."""
+
+    out: torch.Tensor
+    """[B, Hq, Sq, D], the dtype of q. Rows that see no key are 0."""
+    lse: torch.Tensor
+    """[B, Hq, Sq] float32: log sum_j exp(scale q_i . k_j), natural logarithm; -inf where no key is seen."""
+
+
+def choose(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, mask: Mask = "none") -> str:
+    """The name of the function that `attention` calls for such tensors.
+
+    flash_decode for up to 16 query tokens, where the keys and not the queries must fill the device; else causal_forward
+    where there is a mask, and fa2_forward where there is none. (flash_decode knows no causal_top_left.) Each then
+    chooses the faster of its kernels for the device.
+    """
+    if mask not in ("none", "causal_bottom_right", "causal_top_left"):
+        raise ValueError(f'mask: it is "{mask}"; accepted are none, causal_bottom_right, causal_top_left')
+    if q.dim() == 4 and q.shape[2] <= _FEW_QUERIES and mask != "causal_top_left":
+        return "flash_decode"
+    return "fa2_forward" if mask == "none" else "causal_forward"
+
+
+def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, mask: Mask = "none",
+              scale: float | None = None) -> AttentionResult:
+    """softmax(scale Q K^T + mask) V with the rung that suits the problem best: the one that `choose` names."""
+    rung = choose(q, k, v, mask=mask)
+    if rung == "flash_decode":
+        return flash_decode(q, k, v, mask=mask, scale=scale)
+    if rung == "fa2_forward":
+        return fa2_forward(q, k, v, scale=scale)
+    return causal_forward(q, k, v, mask=mask, scale=scale)
+
+
+def safe_softmax(x: torch.Tensor) -> torch.Tensor:
+    """Softmax of each row of x [rows, N] in three passes: maximum, sum, write. (Phase 0)"""
+    return _ops.safe_softmax(x)
+
+
+def online_softmax(x: torch.Tensor) -> torch.Tensor:
+    """Softmax of each row of x [rows, N] in two passes (Milakov and Gimelshein 2018). (Phase 0)"""
+    return _ops.online_softmax(x)
+
+
+def block_softmax(x: torch.Tensor) -> torch.Tensor:
+    """online_softmax with as many warps on a row of x [rows, N] as it is worth: for long rows. (Phase 0)"""
+    return _ops.block_softmax(x)
+
+
+def online_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *,
+                     scale: float | None = None) -> AttentionResult:
+    """One pass over the keys, a query row at a time, without tiles (Rabe and Staats 2021). (Phase 0)"""
+    return AttentionResult(*_ops.online_attention(q, k, v, scale=scale))
+
+
+def standard_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *,
+                       scale: float | None = None) -> AttentionResult:
+    """Three kernels with S and P [B, Hq, Sq, Sk] in global memory (Dao et al. 2022, Algorithm 0). (Phase 1)"""
+    return AttentionResult(*_ops.standard_attention(q, k, v, scale=scale))
+
+
+def q_blocked_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, scale: float | None = None,
+                        block_rows: int = 64) -> AttentionResult:
+    """Scheme A: `block_rows` queries, all keys, all values and whole rows of scores in shared memory. (Phase 1)"""
+    return AttentionResult(*_ops.q_blocked_attention(q, k, v, scale=scale, block_rows=block_rows))
+
+
+def qv_blocked_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, scale: float | None = None,
+                         block_rows: int = 64) -> AttentionResult:
+    """Scheme B: as scheme A, but the values come past in tiles. (Phase 1)"""
+    return AttentionResult(*_ops.qv_blocked_attention(q, k, v, scale=scale, block_rows=block_rows))
+
+
+def fa1_forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, scale: float | None = None) -> AttentionResult:
+    """FlashAttention as first published (Dao et al. 2022, Algorithm 1). (Phase 2)"""
+    return AttentionResult(*_ops.fa1_forward(q, k, v, scale=scale))
+
+
+def fa2_forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, scale: float | None = None) -> AttentionResult:
+    """FlashAttention-2 (Dao 2023, Algorithm 1). (Phase 3)"""
+    return AttentionResult(*_ops.fa2_forward(q, k, v, scale=scale))
+
+
+def causal_forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, mask: Mask = "causal_bottom_right",
+                   scale: float | None = None) -> AttentionResult:
+    """FlashAttention-2 with a causal mask (Dao 2023, section 3.1.1). What a query may not see does not reach its row,
+    NaN and infinities included. (Phase 4)"""
+    return AttentionResult(*_ops.causal_forward(q, k, v, mask=mask, scale=scale))
+
+
+def flash_decode(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, kv_lengths: torch.Tensor | None = None,
+                 splits: int | None = None, mask: Literal["none", "causal_bottom_right"] = "none",
+                 scale: float | None = None) -> AttentionResult:
+    """Flash decoding (Dao, Haziza, Massa, Sizov 2023): a few queries over a long cache of keys. (Phase 5)
+
+    kv_lengths [B], int32 or int64: how many keys of the cache belong to each sequence; all where it is None. Its values
+    are read on the host, which on a GPU waits for the stream. `splits`, 1 to 1024: into how many pieces the keys are cut;
+    planned for the device where it is None.
+    """
+    return AttentionResult(*_ops.flash_decode(q, k, v, kv_lengths=kv_lengths, splits=splits, mask=mask, scale=scale))
+
+
+def flash_decode_parts(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, kv_lengths: torch.Tensor | None = None,
+                       splits: int | None = None, mask: Literal["none", "causal_bottom_right"] = "none",
+                       scale: float | None = None) -> AttentionResult:
+    """The first half of flash_decode: out [splits, B, Hq, Sq, D] and lse [splits, B, Hq, Sq], both float32, of each of two
+    or more pieces of the keys, for merge_partials. With torch.compile, `splits` must be given. (Phase 5)"""
+    return AttentionResult(
+        *_ops.flash_decode_parts(q, k, v, kv_lengths=kv_lengths, splits=splits, mask=mask, scale=scale))
+
+
+def merge_partials(out_parts: torch.Tensor, lse_parts: torch.Tensor) -> AttentionResult:
+    """Merges attention over P parts of the keys, out_parts [P, B, H, S, D] and lse_parts [P, B, H, S], both float32, into
+    attention over all of them. (Phase 5)"""
+    return AttentionResult(*_ops.merge_partials(out_parts, lse_parts))

@@ -1,0 +1,122 @@
+"""Are the operators registered as PyTorch wants it? torch.library.opcheck says so, and torch.compile must not break on them.
+
+  python3 opcheck_test.py PATH/libflash_ladder.so [cpu|cuda]
+
+Exits with 77, "not run", where PyTorch has no opcheck (before 2.4) or is not the one that the library was built with, or
+where there is no GPU to test on.
+"""
+
+import sys
+
+
+def not_run(reason):
+    print(f"NOT RUN: opcheck and torch.compile: {reason}")
+    sys.exit(77)
+
+
+try:
+    import torch
+except ImportError as error:
+    not_run(f"no PyTorch for {sys.executable} ({error})")
+
+
+def samples(device):
+    """For each operator, calls of it: positional arguments, keyword arguments."""
+    def random(*sizes, dtype=torch.float32):
+        return torch.randn(*sizes, device=device, dtype=dtype)
+
+    def problem(dtype=torch.float32, queries=33, keys=70):
+        # No two sizes alike: torch.compile takes those for one size, and compiles again where they differ.
+        return random(5, 4, queries, 24, dtype=dtype), random(5, 2, keys, 24, dtype=dtype), random(5, 2, keys, 24, dtype=dtype)
+
+    def rows_between_heads(*tensors):  # [B, S, H, D] in memory, as most models have it
+        return tuple(t.transpose(1, 2).contiguous().transpose(1, 2) for t in tensors)
+
+    plain = [(problem(), {}), (problem(torch.bfloat16), {"scale": 0.3}), (rows_between_heads(*problem()), {})]
+    blocked = plain + [(problem(torch.float16), {"block_rows": 32})]
+    masks = [(problem(), {"mask": mask}) for mask in ("none", "causal_bottom_right", "causal_top_left")]
+    lengths = torch.tensor([500, 13, 0, 128, 129], device=device)
+    decode = [(problem(queries=1, keys=500), {"splits": 3, "mask": "causal_bottom_right"}),
+              (rows_between_heads(*problem(queries=2, keys=500)), {"splits": 2}),
+              (problem(torch.bfloat16, 1, 500), {"kv_lengths": lengths, "splits": 3})]
+    planned = [(problem(queries=1, keys=500), {}), (problem(queries=1, keys=500), {"kv_lengths": lengths.int()})]
+    softmax = [((random(5, 300),), {}), ((random(7, 64, dtype=torch.float16),), {}), ((random(5, 300)[:, :200],), {})]
+    return {
+        "safe_softmax": softmax, "online_softmax": softmax, "block_softmax": softmax,
+        "online_attention": plain, "standard_attention": plain, "fa1_forward": plain, "fa2_forward": plain,
+        "q_blocked_attention": blocked, "qv_blocked_attention": blocked, "causal_forward": plain + masks,
+        "flash_decode": decode + planned, "flash_decode_parts": decode,
+        "merge_partials": [((random(3, 2, 4, 7, 24), random(3, 2, 4, 7)), {})],
+    }
+
+
+def tensors_of(results):
+    return results if isinstance(results, tuple) else (results,)
+
+
+def compiles(name, op, calls):
+    """The same results out of torch.compile, in one graph, by every call; and out of the same graph for other sizes."""
+    compiled = torch.compile(lambda args, kwargs: op(*args, **kwargs), fullgraph=True, dynamic=True, backend="aot_eager")
+
+    def compare(args, kwargs):
+        for got, expected in zip(tensors_of(compiled(args, kwargs)), tensors_of(op(*args, **kwargs))):
+            assert torch.equal(got, expected), f"{name}: torch.compile gives something else"
+
+    for args, kwargs in calls:
+        compare(args, kwargs)
+    if hasattr(torch.compiler, "set_stance"):  # since PyTorch 2.6
+        with torch.compiler.set_stance("fail_on_recompile"):
+            args, kwargs = calls[0]
+            compare(tuple(torch.cat([a, a, a]) for a in args), kwargs)
+
+
+def says(name, call, *needles):
+    try:
+        call()
+    except Exception as error:  # noqa: BLE001 - torch.compile wraps exceptions in its own
+        missing = [n for n in needles if n not in str(error)]
+        assert not missing, f"{name}: the message lacks {missing}: {error}"
+        return
+    raise AssertionError(f"{name}: accepted")
+
+
+def refuses_gradients(name, op, args, kwargs):
+    """Each argument that requires grad, eagerly and compiled; and none of them where grad mode is off."""
+    for i, argument in enumerate(args):
+        learning = [a.detach().clone().requires_grad_(a is argument) for a in args]
+        compiled = torch.compile(lambda *a: op(*a, **kwargs), fullgraph=True, backend="aot_eager")
+        for call in (lambda: op(*learning, **kwargs), lambda: compiled(*learning)):
+            says(f"{name}, argument {i}", call, "requires grad", "no backward pass", ".detach()", "torch.no_grad()")
+        with torch.no_grad():
+            op(*learning, **kwargs)
+
+
+def main(library, device="cpu"):
+    if not hasattr(torch.library, "opcheck"):
+        not_run(f"this PyTorch ({torch.__version__}) has no torch.library.opcheck, which came with 2.4")
+    if device == "cuda" and not torch.cuda.is_available():
+        not_run("no GPU that PyTorch can use")
+    try:
+        torch.ops.load_library(library)
+    except OSError as error:
+        not_run(f"this PyTorch ({torch.__version__}) cannot load the library: {error}")
+    torch.manual_seed(1)
+    ops = torch.ops.flash_ladder
+    calls = samples(device)
+    registered = {schema.name.split("::")[1] for schema in torch._C._jit_get_all_schemas()
+                  if schema.name.startswith("flash_ladder::")}
+    assert registered == set(calls), f"registered but not tested here, or the reverse: {sorted(registered ^ set(calls))}"
+    for name, sample in calls.items():
+        op = getattr(ops, name).default
+        for args, kwargs in sample:
+            torch.library.opcheck(op, args, kwargs)
+        torch._dynamo.reset()
+        compiles(name, op, sample)
+        refuses_gradients(name, op, *sample[0])
+        print(f"  {name}: {len(sample)} calls checked")
+
+    print("every operator is registered as PyTorch wants it")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,148 @@
+"""`import flash_ladder` from the top of the repository: its functions, what `attention` chooses, and its words where the
+library is missing.
+
+  python3 package_test.py REPOSITORY PATH/libflash_ladder.so
+
+Exits with 77, "not run", where there is no PyTorch of the version that the library was built with.
+"""
+
+import inspect
+import os
+import subprocess
+import sys
+import tempfile
+import typing
+import unittest
+
+REPOSITORY, LIBRARY = sys.argv[1:3]
+
+
+def not_run(reason):
+    print(f"NOT RUN: Python package: {reason}")
+    sys.exit(77)
+
+
+try:
+    import torch
+except ImportError as error:
+    not_run(f"no PyTorch for {sys.executable} ({error})")
+try:
+    torch.ops.load_library(LIBRARY)
+except OSError as error:
+    not_run(f"this PyTorch ({torch.__version__}) cannot load the library: {error}")
+
+os.environ["LADDER_BUILD_DIR"] = os.path.dirname(LIBRARY)
+sys.path.insert(0, REPOSITORY)
+import flash_ladder  # noqa: E402
+
+SCHEMAS = {schema.name.split("::")[1]: schema for schema in torch._C._jit_get_all_schemas()
+           if schema.name.startswith("flash_ladder::")}
+
+
+def problem(queries, keys=70):
+    generator = torch.Generator().manual_seed(queries)
+    return [torch.randn(2, heads, length, 24, generator=generator) for heads, length in ((4, queries), (2, keys), (2, keys))]
+
+
+class Package(unittest.TestCase):
+    def test_it_is_the_repositorys_with_this_library(self):
+        self.assertEqual(flash_ladder.library_path, LIBRARY)
+        self.assertEqual(flash_ladder.__file__, os.path.join(REPOSITORY, "common/python/flash_ladder/__init__.py"))
+
+    def test_every_operator_has_a_function_of_the_same_arguments(self):
+        functions = {name for name in flash_ladder.__all__
+                     if inspect.isfunction(getattr(flash_ladder, name))} - {"attention", "choose"}
+        self.assertEqual(functions, set(SCHEMAS))
+        for name in functions:
+            parameters = list(inspect.signature(getattr(flash_ladder, name)).parameters.values())
+            arguments = SCHEMAS[name].arguments
+            self.assertEqual([p.name for p in parameters], [a.name for a in arguments], name)
+            for p, a in zip(parameters, arguments):
+                self.assertEqual(p.kind is p.KEYWORD_ONLY, a.kwarg_only, f"{name}: {p.name}")
+                default = None if p.default is p.empty else p.default
+                self.assertEqual(default, a.default_value, f"{name}: {p.name}")
+
+    def test_everything_public_has_types_and_a_docstring(self):
+        for name in flash_ladder.__all__:
+            member = getattr(flash_ladder, name)
+            if inspect.isfunction(member):
+                self.assertTrue(member.__doc__, name)
+                typed = set(typing.get_type_hints(member))
+                self.assertEqual(typed, {*inspect.signature(member).parameters, "return"}, name)
+        self.assertTrue(os.path.exists(os.path.join(os.path.dirname(flash_ladder.__file__), "py.typed")))
+
+    def test_attention_is_right_whichever_rung_it_chooses(self):
+        chosen = set()
+        for queries in (1, 3, 16, 17, 40):
+            for mask in ("none", "causal_bottom_right", "causal_top_left"):
+                q, k, v = problem(queries)
+                chosen.add(flash_ladder.choose(q, k, v, mask=mask))
+                for scale in (None, 0.3):
+                    out, lse = flash_ladder.attention(q, k, v, mask=mask, scale=scale)
+                    i, j = torch.arange(queries)[:, None], torch.arange(70)[None, :]
+                    seen = {"none": j >= 0, "causal_bottom_right": j <= i + 70 - queries, "causal_top_left": j <= i}[mask]
+                    k2, v2 = (t.double().repeat_interleave(2, 1) for t in (k, v))
+                    s = (q.double() @ k2.mT * (24 ** -0.5 if scale is None else scale)).masked_fill(~seen, -torch.inf)
+                    torch.testing.assert_close(lse.double(), torch.logsumexp(s, -1), rtol=1e-5, atol=1e-5)
+                    torch.testing.assert_close(out.double(), torch.softmax(s, -1) @ v2, rtol=1e-5, atol=1e-5)
+        self.assertEqual(chosen, {"flash_decode", "fa2_forward", "causal_forward"})
+
+    def test_what_it_chooses(self):
+        few, many = problem(16), problem(17)
+        self.assertEqual(flash_ladder.choose(*few), "flash_decode")
+        self.assertEqual(flash_ladder.choose(*few, mask="causal_bottom_right"), "flash_decode")
+        self.assertEqual(flash_ladder.choose(*few, mask="causal_top_left"), "causal_forward")
+        self.assertEqual(flash_ladder.choose(*many), "fa2_forward")
+        self.assertEqual(flash_ladder.choose(*many, mask="causal_bottom_right"), "causal_forward")
+        with self.assertRaisesRegex(ValueError, "diagonal.*causal_top_left"):
+            flash_ladder.attention(*few, mask="diagonal")
+
+    def test_bad_input_is_refused_in_words(self):
+        q, k, v = problem(20)
+        with self.assertRaisesRegex(ValueError, "q: the dtype is Double; float32, float16 and bfloat16"):
+            flash_ladder.attention(q.double(), k, v)
+        with self.assertRaisesRegex(ValueError, r"q: the shape is \[4, 20, 24\] of rank 3; rank 4 is accepted"):
+            flash_ladder.attention(q[0], k, v)
+
+    def test_a_gradient_is_not_lost_silently(self):
+        for place, name in enumerate("qkv"):
+            tensors = problem(20)
+            tensors[place].requires_grad_()
+            with self.assertRaisesRegex(ValueError, f"{name}: it requires grad.*no backward pass.*{name}.detach()"):
+                flash_ladder.attention(*tensors)
+            with torch.no_grad():
+                self.assertFalse(flash_ladder.attention(*tensors).out.requires_grad)
+        x = torch.randn(3, 5, requires_grad=True)
+        with self.assertRaisesRegex(ValueError, "x: it requires grad"):
+            flash_ladder.block_softmax(x)
+
+    def test_meta_tensors_give_shapes(self):
+        q, k, v = (t.to("meta") for t in problem(20))
+        out, lse = flash_ladder.attention(q.half(), k.half(), v.half())
+        self.assertEqual((out.shape, out.dtype, out.device.type), (q.shape, torch.float16, "meta"))
+        self.assertEqual((lse.shape, lse.dtype), (q.shape[:3], torch.float32))
+        out, lse = flash_ladder.flash_decode_parts(q, k, v, splits=5)
+        self.assertEqual((out.shape, lse.shape), ((5, *q.shape), (5, *q.shape[:3])))
+        out, lse = flash_ladder.merge_partials(out, lse)
+        self.assertEqual((out.shape, lse.shape), (q.shape, q.shape[:3]))
+        self.assertEqual(flash_ladder.safe_softmax(torch.empty(3, 5, device="meta")).shape, (3, 5))
+        with self.assertRaisesRegex(ValueError, "splits.*pass a number"):
+            flash_ladder.flash_decode_parts(q, k, v)
+
+    def test_without_a_library_it_says_what_to_do(self):
+        # Torch first, then nothing but the repository on the path: another flash_ladder may be installed here.
+        program = "import torch, typing, pathlib, sys; sys.path[1:] = []; import flash_ladder"
+        with tempfile.TemporaryDirectory() as folder:
+            def said():
+                return subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True,
+                                      env={**os.environ, "LADDER_BUILD_DIR": folder}).stderr
+            missing = said()
+            for words in ("ImportError", folder, "./ladder test", "pip install ."):
+                self.assertIn(words, missing)
+            with open(os.path.join(folder, "libflash_ladder.so"), "w") as broken:
+                broken.write("not a library")
+            self.assertIn("built with another one", said())
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
