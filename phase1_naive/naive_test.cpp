@@ -112,7 +112,7 @@ TEST(Naive, NearlyAllStandardCasesFitTheSmallestModernDevice) {
         int refused = 0;
         for (const AttentionCase& problem : standard_cases())
             refused += shared_need(shape_of(problem, scheme.scheme, 16), problem.key_length).total() > 101376;
-        EXPECT_LE(refused, 2) << scheme.name;
+        EXPECT_LE(100 * refused, int(standard_cases().size())) << scheme.name;
     }
 }
 
@@ -225,7 +225,7 @@ TEST(Naive, WorksAfterAnError) {
 }
 
 TEST(Naive, RepeatsBitwise) {
-    std::vector<AttentionCase> cases = standard_cases();
+    std::vector<AttentionCase> cases = every(4, standard_cases());
     std::erase_if(cases, [](const AttentionCase& c) {
         return c.head_dim > 64 || c.key_length > 131 || work(c) > 300'000;  // what is left fits, and is quick
     });
@@ -270,7 +270,7 @@ TEST(Naive, SharedMemoryErrorSaysWhatWouldFit) {
 }
 
 TEST(Naive, MovesWhatTheFormulasSay) {
-    std::vector<AttentionCase> cases = standard_cases();
+    std::vector<AttentionCase> cases = every(8, standard_cases());
     std::erase_if(cases, [](const AttentionCase& c) {
         return c.family != Family::normal;  // the same shapes again: bytes do not depend on numbers
     });

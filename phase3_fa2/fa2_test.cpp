@@ -30,7 +30,7 @@ TEST(Fa2, RefusesBadInput) {
 
 TEST(Fa2, WorksAfterAnError) { EXPECT_TRUE(works_after_an_error(fa2_forward, standard_cases().front())); }
 
-TEST(Fa2, RepeatsBitwise) { EXPECT_TRUE(repeats_bitwise(fa2_forward, standard_cases())); }
+TEST(Fa2, RepeatsBitwise) { EXPECT_TRUE(repeats_bitwise(fa2_forward, every(4, standard_cases()))); }
 
 TEST(Fa2, AgreesOnNonFiniteInput) { EXPECT_TRUE(agrees_on_non_finite_input(fa2_forward)); }
 
@@ -41,7 +41,7 @@ TEST(Fa2, IgnoresBatchNeighbours) { EXPECT_TRUE(ignores_batch_neighbours(fa2_for
 TEST(Fa2, IgnoresKeyOrder) { EXPECT_TRUE(ignores_key_order(fa2_forward)); }
 
 TEST(Fa2, MovesWhatTheFormulaSays) {
-    EXPECT_TRUE(moves_what_the_formula_says(fa2_forward, fa2_forward_bytes, standard_cases()));
+    EXPECT_TRUE(moves_what_the_formula_says(fa2_forward, fa2_forward_bytes, every(8, standard_cases())));
 }
 
 // ---- The next step: fa2_tiled.cuh ---------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ TEST_P(Fa2TiledStandard, MatchesReference) { EXPECT_TRUE(matches_reference(tiled
 
 INSTANTIATE_TEST_SUITE_P(Cases, Fa2TiledStandard, ::testing::ValuesIn(register_tile_cases(standard_cases())), ByName{});
 
-TEST(Fa2Tiled, RepeatsBitwise) { EXPECT_TRUE(repeats_bitwise(tiled, register_tile_cases(standard_cases()))); }
+TEST(Fa2Tiled, RepeatsBitwise) { EXPECT_TRUE(repeats_bitwise(tiled, register_tile_cases(every(4, standard_cases())))); }
 
 TEST(Fa2Tiled, IgnoresBatchNeighbours) { EXPECT_TRUE(ignores_batch_neighbours(tiled)); }
 
@@ -93,7 +93,7 @@ TEST(Fa2Tiled, LongSumsKeepToTheBound) {
 }
 
 TEST(Fa2Tiled, MovesWhatTheFormulaSays) {
-    EXPECT_TRUE(moves_what_the_formula_says(tiled, fa2_tiled_bytes, register_tile_cases(standard_cases())));
+    EXPECT_TRUE(moves_what_the_formula_says(tiled, fa2_tiled_bytes, register_tile_cases(every(8, standard_cases()))));
 }
 
 TEST(Fa2Tiled, RefusesWhatItCannotTake) {

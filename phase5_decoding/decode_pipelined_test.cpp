@@ -63,7 +63,10 @@ std::vector<int64_t> pipelined_head_dims() {
 
 /// The case as the pipelined kernel takes it, if it does: 16 bits, aligned rows, every row sees all keys.
 std::optional<AttentionCase> pipelined_case(AttentionCase problem, std::size_t number) {
-    if (problem.layout == Layout::padded_rows || !pipelined_runs(problem.head_dim)) return {};
+    if (!pipelined_runs(problem.head_dim)) return {};
+    auto& [q, k, v] = problem.layouts;
+    for (Layout* layout : {&q, &k, &v})
+        if (!aligns_rows(*layout)) *layout = Layout::sliced_offset;
     problem.head_dim = (problem.head_dim + 7) / 8 * 8;
     if (problem.query_length > 1) problem.options.mask = Mask::none;
     if (problem.dtype == torch::kFloat32) problem.dtype = number % 2 ? torch::kFloat16 : torch::kBFloat16;
@@ -116,7 +119,7 @@ std::vector<DecodeCase> pipelined_decode_cases() {
          .head_dim = 32,
          .dtype = torch::kFloat16,
          .family = Family::one_huge_logit,
-         .layout = Layout::bshd},
+         .layouts = {.q = Layout::bshd, .k = Layout::bshd, .v = Layout::packed_qkv}},
         {1000, 500});
     return cases;
 }

@@ -86,7 +86,7 @@ inline std::vector<DecodeCase> decode_cases() {
              .head_dim = 24,
              .dtype = dtype,
              .family = Family::rising_scores,
-             .layout = Layout::padded_rows},
+             .layouts = {.q = Layout::padded_rows, .k = Layout::padded_rows, .v = Layout::shifted}},
             {390, 200});
         add({.query_heads = 8,
              .kv_heads = 2,
@@ -94,7 +94,7 @@ inline std::vector<DecodeCase> decode_cases() {
              .key_length = 390,
              .head_dim = 256,
              .dtype = dtype,
-             .layout = Layout::bshd},
+             .layouts = {.q = Layout::bshd, .k = Layout::packed_qkv, .v = Layout::bshd}},
             {100, 390});
     }
     return cases;

@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/attention/machine.h"
 #include "common/reference/bad_inputs.h"
 #include "common/reference/cases.h"
 #include "common/reference/checks.h"
@@ -678,7 +679,7 @@ TEST(RefusesLengths, read_past_even_with_weight_zero) {
 TEST(RefusesEntries, that_write_to_their_inputs_or_between_the_rows) {
     const auto problem = [] {
         auto padded = grouped_case(torch::kFloat16);
-        padded.layout = Layout::padded_rows;
+        padded.layouts = {.q = Layout::padded_rows, .k = Layout::padded_rows, .v = Layout::padded_rows};
         return padded;
     }();
     const auto refused = [&](const std::string& needle,
@@ -866,14 +867,27 @@ TEST(Inputs, layouts_hold_the_same_numbers) {
     auto problem = grouped_case(torch::kFloat16);
     const auto plain = make_inputs(problem, test_device());
     EXPECT_TRUE(plain.q.is_contiguous() && plain.k.is_contiguous() && plain.v.is_contiguous());
-    for (const auto layout : {Layout::bshd, Layout::padded_rows, Layout::sliced_offset}) {
-        problem.layout = layout;
+    for (const auto layout : kLayouts) {
+        if (layout == Layout::expanded_heads || layout == Layout::expanded_batch) continue;
+        problem.layouts = {.q = layout, .k = layout, .v = layout};
         const auto laid_out = make_inputs(problem, test_device());
         EXPECT_TRUE(at::equal(plain.q, laid_out.q) && at::equal(plain.k, laid_out.k) && at::equal(plain.v, laid_out.v));
-        for (const auto& x : {laid_out.q, laid_out.k, laid_out.v}) {
-            EXPECT_FALSE(x.is_contiguous());
-            EXPECT_EQ(x.stride(3), 1);
-        }
+        for (const auto& x : {laid_out.q, laid_out.k, laid_out.v}) EXPECT_EQ(x.stride(3), 1);
+    }
+}
+
+TEST(Inputs, each_tensor_has_the_layout_of_its_own) {
+    auto problem = grouped_case(torch::kFloat32);
+    const auto strides_of = [](const torch::Tensor& x, Layout layout) {
+        return with_layout(x, layout).strides().vec();
+    };
+    for (const auto layout : kLayouts) {
+        problem.layouts = {.q = layout, .k = Layout::packed_qkv, .v = Layout::bshd};
+        const auto [q, k, v] = make_inputs(problem, test_device());
+        EXPECT_EQ(q.strides().vec(), strides_of(q, layout));
+        EXPECT_EQ(k.strides().vec(), strides_of(k, Layout::packed_qkv));
+        EXPECT_EQ(v.strides().vec(), strides_of(v, Layout::bshd));
+        EXPECT_NE(k.strides().vec(), v.strides().vec());
     }
 }
 
@@ -887,7 +901,7 @@ TEST(Inputs, scores_are_what_attention_makes_of_the_same_case) {
     const auto plain = make_scores(problem, test_device());
     EXPECT_TRUE(plain.is_contiguous());
     EXPECT_TRUE(at::allclose(plain.to(torch::kFloat32), expected.to(torch::kFloat32), 0.01, 0.01));
-    problem.layout = Layout::padded_rows;
+    problem.layouts.q = Layout::padded_rows;
     const auto padded = make_scores(problem, test_device());
     EXPECT_TRUE(at::equal(padded, plain));
     EXPECT_GT(padded.stride(0), 33);
@@ -903,12 +917,35 @@ TEST(Inputs, layouts_are_what_their_names_say) {
             EXPECT_EQ(with_layout(x, Layout::bshd).strides(),
                       at::IntArrayRef({15 * head_dim, head_dim, 3 * head_dim, 1}));
 
+            const auto packed = with_layout(x, Layout::packed_qkv);
+            EXPECT_EQ(packed.strides(), at::IntArrayRef({45 * head_dim, head_dim, 9 * head_dim, 1}));
+            EXPECT_EQ(packed.storage_offset(), 3 * head_dim);
+
+            // What keeps rows from being read 16 bytes at a time: one reason each.
+            const auto aligned = [](const torch::Tensor& x, int64_t elements) {
+                return elements * x.element_size() % 16 == 0;
+            };
+            const auto starts_aligned = [](const torch::Tensor& x) {
+                return reinterpret_cast<uintptr_t>(x.data_ptr()) % 16 == 0;
+            };
+            const auto is_nan = [](const torch::Tensor& x, int64_t offset) {
+                return x.as_strided({1}, {1}, offset).isnan().all().item<bool>();
+            };
             const auto padded = with_layout(x, Layout::padded_rows);
             EXPECT_GT(padded.stride(2), head_dim);
-            EXPECT_NE(padded.stride(2) * padded.element_size() % 16, 0);
-            EXPECT_NE(reinterpret_cast<uintptr_t>(padded.data_ptr()) % 16, 0);
-            const auto gap = padded.as_strided({1}, {1}, padded.storage_offset() + head_dim);
-            EXPECT_TRUE(gap.isnan().all().item<bool>());
+            EXPECT_TRUE(starts_aligned(padded) && !aligned(padded, padded.stride(2)));
+            EXPECT_TRUE(is_nan(padded, head_dim));
+
+            const auto apart = with_layout(x, Layout::padded_heads);
+            EXPECT_EQ(apart.stride(2), head_dim);
+            EXPECT_GT(apart.stride(1), 5 * head_dim);
+            EXPECT_TRUE(starts_aligned(apart) && !aligned(apart, apart.stride(1)));
+            EXPECT_TRUE(is_nan(apart, 5 * head_dim));
+
+            const auto shifted = with_layout(x, Layout::shifted);
+            EXPECT_EQ(shifted.strides(), x.strides());
+            EXPECT_FALSE(starts_aligned(shifted));
+            EXPECT_TRUE(is_nan(shifted, 0));
 
             const auto sliced = with_layout(x, Layout::sliced_offset);
             EXPECT_GT(sliced.storage_offset(), 0);
@@ -921,14 +958,36 @@ TEST(Inputs, layouts_are_what_their_names_say) {
             EXPECT_EQ(expanded.stride(1), 0);
             EXPECT_TRUE(at::equal(expanded.select(1, 2), x.select(1, 0)));
             EXPECT_EQ(expanded.sizes(), x.sizes());
+            const auto one_sequence = with_layout(x, Layout::expanded_batch);
+            EXPECT_EQ(one_sequence.stride(0), 0);
+            EXPECT_TRUE(at::equal(one_sequence.select(0, 1), x.select(0, 0)));
+            EXPECT_EQ(one_sequence.sizes(), x.sizes());
+
+            for (const auto layout : kLayouts)
+                if (aligns_rows(layout) && aligned(x, head_dim)) {
+                    EXPECT_TRUE(tensor_argument("x", with_layout(x, layout)).rows_aligned_to_16_bytes())
+                        << name_of(layout);
+                } else {
+                    EXPECT_FALSE(tensor_argument("x", with_layout(x, layout)).rows_aligned_to_16_bytes())
+                        << name_of(layout);
+                }
         }
     }
-    auto problem = grouped_case(torch::kFloat32);
-    problem.layout = Layout::expanded_heads;
-    const auto inputs = make_inputs(problem, test_device());
-    EXPECT_TRUE(inputs.q.is_contiguous());
-    EXPECT_EQ(inputs.k.stride(1), 0);
-    EXPECT_EQ(inputs.v.stride(1), 0);
+}
+
+TEST(Inputs, sequences_that_share_their_memory_are_poisoned_past_the_longest_only) {
+    const auto lengths = lengths_tensor({23, 31});
+    for (const auto layout : kLayouts) {
+        auto problem = grouped_case(torch::kFloat32);
+        problem.layouts.k = layout;
+        auto inputs = make_inputs(problem, test_device());
+        poison_past_lengths(inputs, lengths);
+        const bool shared = layout == Layout::expanded_batch;
+        EXPECT_FALSE(inputs.k[0].narrow(1, 0, 23).isnan().any().item<bool>()) << name_of(layout);
+        EXPECT_FALSE(inputs.k[1].narrow(1, 0, 31).isnan().any().item<bool>()) << name_of(layout);
+        EXPECT_EQ(inputs.k[0].narrow(1, 23, 8).isnan().all().item<bool>(), !shared) << name_of(layout);
+        EXPECT_TRUE(inputs.k.narrow(2, 31, inputs.k.size(2) - 31).isnan().all().item<bool>()) << name_of(layout);
+    }
 }
 
 class Families : public ::testing::TestWithParam<torch::ScalarType> {
@@ -1042,76 +1101,6 @@ TEST_P(Families, scores_rise_and_fall_along_the_keys) {
 
 INSTANTIATE_TEST_SUITE_P(dtypes, Families, ::testing::ValuesIn(kDtypes),
                          [](const auto& info) { return name_of(info.param); });
-
-// ---- the lists of cases --------------------------------------------------------------------------------------------
-
-TEST(Cases, have_unique_names_fit_for_gtest_and_small_total_work) {
-    for (const auto& cases : {standard_cases(), causal_cases()}) {
-        std::set<std::string> names;
-        int64_t total = 0;
-        for (const auto& problem : cases) {
-            EXPECT_TRUE(fit_for_gtest(problem.name)) << problem.name;
-            EXPECT_TRUE(names.insert(problem.name).second) << problem.name;
-            EXPECT_LE(work(problem), 1'200'000) << problem.name;
-            total += work(problem);
-        }
-        EXPECT_LE(total, kMaxTotalWork);
-    }
-}
-
-TEST(Cases, cover_what_the_design_asks_for) {
-    std::set<int64_t> lengths, head_dims;
-    std::set<std::pair<torch::ScalarType, Family>> families;
-    std::set<std::pair<torch::ScalarType, int64_t>> dims_by_dtype;
-    std::set<Layout> layouts;
-    bool fewer_queries = false, fewer_keys = false, several = false, grouped = false, multi_query = false,
-         scaled = false;
-    for (const auto& problem : standard_cases()) {
-        lengths.insert(problem.query_length);
-        lengths.insert(problem.key_length);
-        head_dims.insert(problem.head_dim);
-        families.emplace(problem.dtype, problem.family);
-        layouts.insert(problem.layout);
-        fewer_queries |= problem.query_length < problem.key_length;
-        fewer_keys |= problem.query_length > problem.key_length;
-        several |= problem.batch > 1 && problem.query_heads > 1;
-        grouped |= problem.kv_heads > 1 && problem.kv_heads < problem.query_heads;
-        multi_query |= problem.kv_heads == 1 && problem.query_heads > 1;
-        scaled |= problem.options.scale.has_value();
-        EXPECT_EQ(problem.options.mask, Mask::none) << problem.name;
-    }
-    for (const int64_t length : {1, 2, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 257})
-        EXPECT_TRUE(lengths.count(length));
-    for (const int64_t dim : {1, 3, 16, 20, 32, 40, 64, 96, 128, 160, 256}) EXPECT_TRUE(head_dims.count(dim)) << dim;
-    EXPECT_EQ(families.size(), 3 * 9u);
-    EXPECT_EQ(layouts.size(), 5u);
-    EXPECT_TRUE(fewer_queries && fewer_keys && several && grouped && multi_query && scaled);
-}
-
-TEST(Cases, causal_ones_cover_each_mask_on_each_side_of_square) {
-    std::set<std::tuple<Mask, int>> seen;
-    bool rows_without_keys = false;
-    for (const auto& problem : causal_cases()) {
-        const auto difference = problem.query_length - problem.key_length;
-        seen.emplace(problem.options.mask, (difference > 0) - (difference < 0));
-        rows_without_keys |= problem.options.mask == Mask::causal_bottom_right && difference > 0;
-    }
-    EXPECT_EQ(seen.size(), 9u);
-    EXPECT_TRUE(rows_without_keys);
-}
-
-TEST(Cases, describe_themselves) {
-    const AttentionCase problem{.query_heads = 4,
-                                .kv_heads = 2,
-                                .query_length = 33,
-                                .key_length = 65,
-                                .head_dim = 64,
-                                .dtype = torch::kFloat16,
-                                .family = Family::tiny,
-                                .layout = Layout::bshd,
-                                .options = {.scale = -0.5, .mask = Mask::causal_top_left}};
-    EXPECT_EQ(describe(problem), "f16_h4_kv2_q33_k65_d64_tiny_bshd_top_left_scalem0p5");
-}
 
 // ---- bad input -----------------------------------------------------------------------------------------------------
 

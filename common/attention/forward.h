@@ -11,7 +11,6 @@
 
 #include "common/attention/arguments.h"
 #include "common/attention/outputs.h"
-#include "common/attention/global_bytes.h"
 #include "common/attention/machine.h"
 #include "common/attention/options.h"
 

@@ -20,7 +20,7 @@ std::int64_t draw_length(Random& random, std::int64_t longest) {
     const std::int64_t way = random.below(4);
     if (way == 0) return random.between(1, std::min<std::int64_t>(longest, 9));
     if (way == 1) return random.between(1, longest);
-    std::int64_t tile = std::int64_t{16} << random.below(6);
+    std::int64_t tile = std::int64_t{16} << random.below(6);  // to 512
     while (tile > longest) tile /= 2;
     const std::int64_t tiles = random.between(1, 3), beyond = random.between(-1, 1);
     return std::clamp<std::int64_t>(tiles * tile + beyond, 1, longest);
@@ -30,7 +30,7 @@ std::int64_t draw_head_dim(Random& random) {
     switch (random.below(4)) {
         case 0:
             return random.pick({1, 2, 3, 5, 7, 31, 33, 63, 65, 127, 129, 255});
-        case 1:
+        case 1:  // 48, 80, 96, 112, 160, 192, 200 and others
             return 8 * random.between(1, kMaxHeadDim / 8);
         case 2:
             return random.between(1, kMaxHeadDim);
@@ -88,7 +88,10 @@ bool rounds_to_16_bits(const Entry& entry, const AttentionCase& c) {
 
 bool has_enough_rows(const Entry& entry, const AttentionCase& c) {
     constexpr std::int64_t kRows = 64, kResults = 1024;
-    const std::int64_t rows = c.batch * c.query_heads * c.query_length;
+    // Heads or sequences that share their queries are rounded alike.
+    const std::int64_t batch = c.layouts.q == Layout::expanded_batch ? 1 : c.batch,
+                       heads = c.layouts.q == Layout::expanded_heads ? 1 : c.query_heads,
+                       rows = batch * heads * c.query_length;
     return !rounds_to_16_bits(entry, c) || (rows >= kRows && rows * c.head_dim >= kResults);
 }
 
@@ -137,9 +140,9 @@ void draw_shape(Random& random, const Entry& entry, AttentionCase& c) {
     if (entry.form == Form::softmax) {
         c.head_dim = 16;
     } else {
-        c.batch = random.pick({1, 1, 2, 3});
+        c.batch = random.pick({1, 1, 2, 3, 5});
         c.kv_heads = random.pick({1, 1, 2, 3});
-        c.query_heads = c.kv_heads * random.pick({1, 1, 1, 2, 3, 4, 8});
+        c.query_heads = c.kv_heads * random.pick({1, 1, 1, 2, 3, 4, 8, 9});
         c.head_dim = std::min(draw_head_dim(random), entry.widest_head);
     }
     // Decoding is about one query token, or a few.
@@ -175,12 +178,12 @@ Problem draw_for(Random& random, const Entry& entry) {
     Problem p;
     AttentionCase& c = p.attention;
     draw_shape(random, entry, c);
+    for (Layout* layout : {&c.layouts.q, &c.layouts.k, &c.layouts.v})
+        if (random.one_in(2)) *layout = random.pick(reference::kLayouts);
     c.dtype = random.pick({torch::kFloat32, torch::kFloat16, torch::kBFloat16});
     if (entry.float32_only || !has_enough_rows(entry, c)) c.dtype = torch::kFloat32;
     c.family = random.one_in(2) ? Family::normal : random.pick(kFamilies);
     if (equal_terms_add_up(entry, c)) c.family = Family::normal;
-    if (random.one_in(2))
-        c.layout = random.pick({Layout::bshd, Layout::padded_rows, Layout::sliced_offset, Layout::expanded_heads});
     c.options.mask = random.pick(entry.masks);
     if (entry.form != Form::softmax && random.one_in(4)) c.options.scale = draw_scale(random, c);
     if (roundings_differ(entry, c)) c.options.scale = power_of_two_below(scale_of(c));

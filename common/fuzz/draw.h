@@ -22,12 +22,11 @@ struct Draw {
 ///     rounded larger scores too much to be one. Families that divide by the scale get no scale near 0 nor below.
 ///   - An infinite or NaN value only where every weight is far from 0: infinity times a weight that is 0 in float32 but
 ///     not in float64, where the oracle lives, has two right answers.
-///   - An entry that rounds its scores to 16 bits gets at least 64 rows and 1024 results. Its error is then of the size
-///   of the yardstick
-///     that it is held against, plain torch in that dtype; of a few rows, one or the other may happen to come out
-///     exact. And its scale is a power of two: plain torch rounds before and after it scales, the entry once, and only
-///     then are these the same roundings. Otherwise it is chance whose largest error is larger, above all where one
-///     score outweighs the rest.
+///   - An entry that rounds its scores to 16 bits gets at least 64 rows, not counting those whose queries lie in the
+///     same memory, and 1024 results. Its error is then of the size of the yardstick that it is held against, plain
+///     torch in that dtype; of a few rows, one or the other may happen to come out exact. And its scale is a power of
+///     two: plain torch rounds before and after it scales, the entry once, and only then are these the same roundings.
+///     Otherwise it is chance whose largest error is larger, above all where one score outweighs the rest.
 ///   - An entry that adds up a row's terms one after another gets at most 256 keys of the family index_ramp in float32.
 ///     Its scores take few values, so most terms are equal and round the same way each time: errors add up in a line,
 ///     and for longer sums the bound takes roundings to be independent.

@@ -44,7 +44,7 @@ struct Entry {
     std::int64_t widest_head = kMaxHeadDim;
     std::vector<Mask> masks = {Mask::none};
     std::int64_t longest_query = 200;
-    std::int64_t longest_key = 400;
+    std::int64_t longest_key = 600;
     std::int64_t most_work = 1'500'000;  ///< multiply-adds of one matrix product, see reference::work
     std::int64_t most_scores = 60'000;   ///< B * Hq * Sq * Sk
 

@@ -33,7 +33,8 @@ enum class Property {
 
 /// One call of one entry, fully determined by these fields. Those that an entry has no use for keep their defaults.
 ///
-/// For softmax, `attention` describes the scores: x [query_length, key_length], see reference::make_scores.
+/// For softmax, `attention` describes the scores, x [query_length, key_length] in the layout of q: see
+/// reference::make_scores.
 struct Problem {
     reference::AttentionCase attention = {};
     std::optional<std::int64_t> block_rows = {};               ///< the entry's default when absent

@@ -79,8 +79,9 @@ Problems plainer(const Entry& entry, const Problem& p) {
         variations.add([&](Problem& v) { v.attention.options.mask = entry.masks.front(); });
     if (c.family != reference::Family::normal)
         variations.add([](Problem& v) { v.attention.family = reference::Family::normal; });
-    if (c.layout != reference::Layout::contiguous)
-        variations.add([](Problem& v) { v.attention.layout = reference::Layout::contiguous; });
+    for (auto tensor : {&reference::Layouts::q, &reference::Layouts::k, &reference::Layouts::v})
+        if (c.layouts.*tensor != reference::Layout::contiguous)
+            variations.add([=](Problem& v) { v.attention.layouts.*tensor = reference::Layout::contiguous; });
     if (c.dtype != torch::kFloat32) variations.add([](Problem& v) { v.attention.dtype = torch::kFloat32; });
     if (c.seed != 0) variations.add([](Problem& v) { v.attention.seed = 0; });
     return variations.take();

@@ -107,7 +107,9 @@ void write_case(Writer& writer, const AttentionCase& c) {
     set("head_dim", c.head_dim, plain.head_dim, std::to_string(c.head_dim));
     set("dtype", c.dtype, plain.dtype, code_of(c.dtype));
     set("family", c.family, plain.family, code_of(c.family));
-    set("layout", c.layout, plain.layout, code_of(c.layout));
+    set("layouts.q", c.layouts.q, plain.layouts.q, code_of(c.layouts.q));
+    set("layouts.k", c.layouts.k, plain.layouts.k, code_of(c.layouts.k));
+    set("layouts.v", c.layouts.v, plain.layouts.v, code_of(c.layouts.v));
     if (c.options.scale) writer.line("problem.options.scale = {};", *c.options.scale);
     set("options.mask", c.options.mask, plain.options.mask, code_of(c.options.mask));
     set("seed", c.seed, plain.seed, std::to_string(c.seed));

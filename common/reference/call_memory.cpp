@@ -37,9 +37,11 @@ bool same_bits(const torch::Tensor& a, const torch::Tensor& b) {
 
 void poison_past_lengths(AttentionInputs& inputs, const torch::Tensor& kv_lengths) {
     const auto lengths = kv_lengths.cpu();
+    const auto longest = lengths.max().item<int64_t>();
     for (int64_t b = 0; b < inputs.k.size(0); ++b) {
-        const auto length = lengths[b].item<int64_t>();
         for (const auto& cache : {inputs.k, inputs.v}) {
+            // Where all sequences share their memory, what is beyond one's end may be another's.
+            const auto length = cache.stride(0) == 0 ? longest : lengths[b].item<int64_t>();
             cache[b].narrow(1, length, cache.size(2) - length).fill_(std::numeric_limits<double>::quiet_NaN());
         }
     }

@@ -7,6 +7,7 @@
 #include <limits>
 #include <ostream>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace ladder::reference {
@@ -125,10 +126,10 @@ torch::Tensor filled_with_nan(at::IntArrayRef sizes, const torch::Tensor& like) 
     return at::full(sizes, std::numeric_limits<double>::quiet_NaN(), like.options());
 }
 
-/// A row stride above D that leaves no two neighbouring rows both aligned to 16 bytes.
-int64_t unaligned_pitch(int64_t head_dim, int64_t item_size) {
+/// A stride above `elements` that is no multiple of 16 bytes: of two neighbours, one is not aligned.
+int64_t unaligned_pitch(int64_t elements, int64_t item_size) {
     constexpr int64_t kVectorBytes = 16;
-    const int64_t pitch = head_dim + 1;
+    const int64_t pitch = elements + 1;
     return pitch * item_size % kVectorBytes == 0 ? pitch + 1 : pitch;
 }
 
@@ -189,12 +190,20 @@ std::string_view name_of(Layout layout) {
             return "contiguous";
         case Layout::bshd:
             return "bshd";
-        case Layout::padded_rows:
-            return "padded_rows";
+        case Layout::packed_qkv:
+            return "packed_qkv";
         case Layout::sliced_offset:
             return "sliced_offset";
         case Layout::expanded_heads:
             return "expanded_heads";
+        case Layout::expanded_batch:
+            return "expanded_batch";
+        case Layout::padded_rows:
+            return "padded_rows";
+        case Layout::padded_heads:
+            return "padded_heads";
+        case Layout::shifted:
+            return "shifted";
     }
     return "unknown_layout";
 }
@@ -210,7 +219,9 @@ std::string describe(const AttentionCase& problem) {
     if (problem.kv_heads != problem.query_heads) text += fmt::format("_kv{}", problem.kv_heads);
     text += fmt::format("_q{}_k{}_d{}", problem.query_length, problem.key_length, problem.head_dim);
     if (problem.family != Family::normal) text += fmt::format("_{}", name_of(problem.family));
-    if (problem.layout != Layout::contiguous) text += fmt::format("_{}", name_of(problem.layout));
+    const auto& [q, k, v] = problem.layouts;
+    for (const auto& [tensor, layout] : {std::pair('q', q), {'k', k}, {'v', v}})
+        if (layout != Layout::contiguous) text += fmt::format("_{}_{}", tensor, name_of(layout));
     if (problem.options.mask != Mask::none) text += fmt::format("_{}", name_of(problem.options.mask));
     if (problem.options.scale) {
         // GoogleTest names take no punctuation: 0.3 becomes 0p3, -0.5 becomes m0p5.
@@ -230,11 +241,9 @@ torch::Tensor with_layout(const torch::Tensor& tensor, Layout layout) {
             return tensor.contiguous();
         case Layout::bshd:
             return tensor.transpose(1, 2).contiguous().transpose(1, 2);
-        case Layout::padded_rows: {
-            const int64_t pitch = unaligned_pitch(head_dim, tensor.element_size());
-            const auto memory = filled_with_nan({1 + batch * heads * length * pitch}, tensor);
-            const auto rows = memory.narrow(0, 1, memory.numel() - 1).view({batch, heads, length, pitch});
-            return rows.narrow(3, 0, head_dim).copy_(tensor);
+        case Layout::packed_qkv: {
+            const auto packed = filled_with_nan({batch, length, 3, heads, head_dim}, tensor);
+            return packed.select(2, 1).transpose(1, 2).copy_(tensor);
         }
         case Layout::sliced_offset: {
             const auto larger = filled_with_nan({batch + 1, heads + 2, length + 5, head_dim}, tensor);
@@ -242,6 +251,22 @@ torch::Tensor with_layout(const torch::Tensor& tensor, Layout layout) {
         }
         case Layout::expanded_heads:
             return tensor.narrow(1, 0, 1).contiguous().expand(tensor.sizes());
+        case Layout::expanded_batch:
+            return tensor.narrow(0, 0, 1).contiguous().expand(tensor.sizes());
+        case Layout::padded_rows: {
+            const int64_t pitch = unaligned_pitch(head_dim, tensor.element_size());
+            return filled_with_nan({batch, heads, length, pitch}, tensor).narrow(3, 0, head_dim).copy_(tensor);
+        }
+        case Layout::padded_heads: {
+            const int64_t pitch = unaligned_pitch(length * head_dim, tensor.element_size());
+            const auto padded = filled_with_nan({batch, heads, pitch}, tensor);
+            return padded.narrow(2, 0, length * head_dim).view(tensor.sizes()).copy_(tensor);
+        }
+        case Layout::shifted:
+            return filled_with_nan({1 + tensor.numel()}, tensor)
+                .narrow(0, 1, tensor.numel())
+                .view(tensor.sizes())
+                .copy_(tensor);
     }
     TORCH_CHECK(false, "reference: unknown layout ", static_cast<int>(layout));
 }
@@ -253,9 +278,7 @@ AttentionInputs make_inputs(const AttentionCase& problem, torch::Device device) 
     const auto place = [&](const torch::Tensor& x, Layout layout) {
         return with_layout(x.to(problem.dtype).to(device), layout);
     };
-    const bool one_kv_head = problem.layout == Layout::expanded_heads;
-    return {place(values.q, one_kv_head ? Layout::contiguous : problem.layout), place(values.k, problem.layout),
-            place(values.v, problem.layout)};
+    return {place(values.q, problem.layouts.q), place(values.k, problem.layouts.k), place(values.v, problem.layouts.v)};
 }
 
 torch::Tensor make_scores(const AttentionCase& problem, torch::Device device) {
@@ -263,7 +286,7 @@ torch::Tensor make_scores(const AttentionCase& problem, torch::Device device) {
                 describe(problem), " must have one batch and one head to make a matrix of scores");
     const auto values = make_values(problem);
     const auto scores = at::matmul(values.q, values.k.transpose(2, 3)) * scale_of(problem);
-    return with_layout(scores.to(problem.dtype).to(device), problem.layout)[0][0];
+    return with_layout(scores.to(problem.dtype).to(device), problem.layouts.q)[0][0];
 }
 
 }  // namespace ladder::reference

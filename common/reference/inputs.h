@@ -2,6 +2,7 @@
 
 #include <torch/types.h>
 
+#include <array>
 #include <cstdint>
 #include <iosfwd>
 #include <string>
@@ -24,14 +25,38 @@ enum class Family {
     falling_scores,          ///< the first keys dominate: exposes a max that forgets
 };
 
-/// How the tensors lie in memory. The last dimension always has stride 1; memory between rows is NaN.
+/// How a tensor lies in memory. The last dimension always has stride 1; memory that is not the tensor's is NaN.
+///
+/// In the last three, rows must not be read 16 bytes at a time, whatever D is: each has another reason.
 enum class Layout {
     contiguous,      ///< [B, H, S, D]
     bshd,            ///< transposed view of [B, S, H, D], as projections produce it
-    padded_rows,     ///< row stride > D, neither rows nor base aligned to 16 bytes
+    packed_qkv,      ///< the middle third of [B, S, 3, H, D], transposed: one projection for all three
     sliced_offset,   ///< a window into a larger tensor, at an offset in batch, head and sequence
-    expanded_heads,  ///< all kv heads are one head with stride 0 (q contiguous)
+    expanded_heads,  ///< all heads are one head, with stride 0
+    expanded_batch,  ///< all sequences of the batch are one, with stride 0
+    padded_rows,     ///< row stride > D, which leaves every other row unaligned
+    padded_heads,    ///< only heads and sequences begin unaligned: a few elements lie between them
+    shifted,         ///< only the first element is unaligned: strides are those of contiguous
 };
+
+/// Every layout, in the order above.
+inline constexpr std::array kLayouts{Layout::contiguous,    Layout::bshd,           Layout::packed_qkv,
+                                     Layout::sliced_offset, Layout::expanded_heads, Layout::expanded_batch,
+                                     Layout::padded_rows,   Layout::padded_heads,   Layout::shifted};
+
+/// A layout for each tensor of a case: who mistakes one tensor's strides for another's shall not get away with it.
+struct Layouts {
+    /// Of the tensor of that name.
+    Layout q = Layout::contiguous;
+    Layout k = Layout::contiguous;
+    Layout v = Layout::contiguous;
+
+    friend bool operator==(const Layouts&, const Layouts&) = default;
+};
+
+/// Whether rows in this layout begin at multiples of 16 bytes, given a D that is a multiple of 16 bytes.
+constexpr bool aligns_rows(Layout layout) { return layout < Layout::padded_rows; }
 
 /// One attention problem, fully determined by these fields.
 struct AttentionCase {
@@ -48,7 +73,7 @@ struct AttentionCase {
     /// What the tensors hold and how they lie in memory, and what the call asks for.
     torch::ScalarType dtype = torch::kFloat32;
     Family family = Family::normal;
-    Layout layout = Layout::contiguous;
+    Layouts layouts = {};
     AttentionOptions options = {};
     uint64_t seed = 0;
 };
@@ -60,7 +85,7 @@ std::string_view name_of(Layout layout);
 /// Multiply-adds in one of the two matrix products, B * Hq * Sq * Sk * D: what a case costs on the CPU machine.
 int64_t work(const AttentionCase& problem);
 
-/// A name made of every field that differs from the plainest case, e.g. "f16_h4_kv2_q33_k65_d64_tiny_bshd".
+/// A name made of every field that differs from the plainest case, e.g. "f16_h4_kv2_q33_k65_d64_tiny_v_bshd".
 std::string describe(const AttentionCase& problem);
 
 /// What describe() says, for GoogleTest.
@@ -77,10 +102,11 @@ struct AttentionInputs {
 AttentionInputs make_inputs(const AttentionCase& problem, torch::Device device);
 
 /// What softmax meets inside attention: the scaled scores x [Sq, Sk] of a case with one batch and one head, in the
-/// case's dtype and layout. The same case gives the same numbers on every device.
+/// case's dtype and the layout of its q. The same case gives the same numbers on every device.
 torch::Tensor make_scores(const AttentionCase& problem, torch::Device device);
 
-/// The same numbers in another memory layout, on the same device. `expanded_heads` keeps only head 0.
+/// The same numbers in another memory layout, on the same device. `expanded_heads` keeps only head 0, `expanded_batch`
+/// only sequence 0.
 torch::Tensor with_layout(const torch::Tensor& tensor, Layout layout);
 
 }  // namespace ladder::reference

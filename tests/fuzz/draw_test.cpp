@@ -144,6 +144,13 @@ TEST(FuzzDraw, KnowsWhatTheReferenceCannotDecide) {
     few_rows.attention.query_length = 63;
     EXPECT_FALSE(is_decidable(blocked, few_rows));
     EXPECT_TRUE(is_decidable(attention, few_rows));
+    few_rows.attention.query_length = 33;
+    few_rows.attention.batch = 2;
+    EXPECT_TRUE(is_decidable(blocked, few_rows));
+    few_rows.attention.layouts.q = reference::Layout::expanded_batch;
+    EXPECT_FALSE(is_decidable(blocked, few_rows));
+    few_rows.attention.layouts = {};
+    few_rows.attention.batch = 1;
     few_rows.attention.query_length = 64;
     few_rows.attention.head_dim = 16;
     EXPECT_TRUE(is_decidable(blocked, few_rows));
@@ -183,7 +190,10 @@ TEST(FuzzDraw, CoversTheWholeSpace) {
         see("head dim ", c.head_dim);
         see("dtype ", int(c.dtype));
         see("family ", int(c.family));
-        see("layout ", int(c.layout));
+        see("layout of q ", int(c.layouts.q));
+        see("layout of k ", int(c.layouts.k));
+        see("layout of v ", int(c.layouts.v));
+        if (entries[index].form != Form::softmax) ++seen[c.layouts.k == c.layouts.v ? "k like v" : "k unlike v"];
         see("mask ", int(c.options.mask));
         see("property ", int(p.property));
         see("workers ", p.workers);
@@ -200,15 +210,18 @@ TEST(FuzzDraw, CoversTheWholeSpace) {
         for (const std::int64_t value : values) EXPECT_GE(seen[what + std::to_string(value)], times) << what << value;
     };
     expect("form ", {0, 1, 2, 3}, 4000);
-    expect("batch ", {1, 2, 3}, 100);
+    expect("batch ", {1, 2, 3, 5}, 100);
     expect("kv heads ", {1, 2, 3}, 100);
-    expect("group ", {1, 2, 3, 4, 8}, 100);
+    expect("group ", {1, 2, 3, 4, 8, 9}, 100);
     expect("queries ", {1, 2, 31, 32, 33, 63, 64, 65, 127, 128, 129}, 20);
-    expect("keys ", {1, 2, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257}, 20);
-    expect("head dim ", {1, 2, 3, 8, 16, 31, 32, 33, 63, 64, 65, 96, 128, 129, 255, 256}, 20);
+    expect("keys ", {1, 2, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 511, 512, 513}, 20);
+    expect("head dim ", {1, 2, 3, 8, 16, 31, 32, 33, 48, 63, 64, 65, 80, 96, 112, 128, 129, 160, 192, 200, 255, 256},
+           20);
     expect("dtype ", {int(torch::kFloat32), int(torch::kFloat16), int(torch::kBFloat16)}, 4000);
     expect("family ", {0, 1, 2, 3, 4, 5, 6, 7, 8}, 500);
-    expect("layout ", {0, 1, 2, 3, 4}, 1000);
+    for (const char* tensor : {"q ", "k ", "v "})
+        expect(std::string("layout of ") + tensor, {0, 1, 2, 3, 4, 5, 6, 7, 8}, 800);
+    EXPECT_GE(seen["k unlike v"], 7000);
     expect("mask ", {0, 1, 2}, 500);
     expect("property ", {0, 1, 2, 3}, 100);
     expect("workers ", {1, 2, 3, 4}, 500);

@@ -40,7 +40,7 @@ namespace {
 using namespace reference;
 
 // Found by ./ladder fuzz --seed 1 --problem 2.
-TEST(QBlockedAttentionFuzz, F16B2H4Kv2Q3K7D24OneHugeLogitSlicedOffsetScale0p125BlockRows5OnGtx10803Workers) {
+TEST(QBlockedAttentionFuzz, F16B2H4Kv2Q3K7D24OneHugeLogitKBshdVShiftedScale0p125BlockRows5OnGtx10803Workers) {
     const PoisonOutputs poison_outputs;
     const simt::ScopedCpuDevice device(simt::device_from(simt::device_profile("gtx1080")));
     const simt::ScopedCpuWorkers workers(3);
@@ -53,7 +53,8 @@ TEST(QBlockedAttentionFuzz, F16B2H4Kv2Q3K7D24OneHugeLogitSlicedOffsetScale0p125B
     problem.head_dim = 24;
     problem.dtype = torch::kFloat16;
     problem.family = Family::one_huge_logit;
-    problem.layout = Layout::sliced_offset;
+    problem.layouts.k = Layout::bshd;
+    problem.layouts.v = Layout::shifted;
     problem.options.scale = 0.125;
     problem.seed = 5;
     const AttentionEntry entry = [&](const auto& q, const auto& k, const auto& v, const auto& options) {
@@ -319,14 +320,14 @@ namespace {
 using namespace reference;
 
 // Found by ./ladder fuzz --seed 1 --problem 2.
-TEST(SafeSoftmaxFuzz, F32Q3K33D16RisingScoresPaddedRowsQ00232NaNCalledTwice) {
+TEST(SafeSoftmaxFuzz, F32Q3K33D16RisingScoresQPaddedRowsQ00232NaNCalledTwice) {
     const PoisonOutputs poison_outputs;
     AttentionCase problem;
     problem.query_length = 3;
     problem.key_length = 33;
     problem.head_dim = 16;
     problem.family = Family::rising_scores;
-    problem.layout = Layout::padded_rows;
+    problem.layouts.q = Layout::padded_rows;
     const torch::Tensor x = make_scores(problem, test_device());
     x[2][32].fill_(NAN);
     const torch::Tensor y = safe_softmax(x);

@@ -39,7 +39,7 @@ std::string printed() {
                              .head_dim = 24,
                              .dtype = torch::kFloat16,
                              .family = reference::Family::one_huge_logit,
-                             .layout = reference::Layout::sliced_offset,
+                             .layouts = {.k = reference::Layout::bshd, .v = reference::Layout::shifted},
                              .options = {.scale = 0.125, .mask = Mask::none},
                              .seed = 5};
     every_field.profile = "gtx1080";
@@ -77,7 +77,7 @@ std::string printed() {
     scores.non_finite = NonFinite{.index = {0, 0, 2, 32}};
     add(softmax, scores);
     scores.property = Property::repeats_bitwise;
-    scores.attention.layout = reference::Layout::padded_rows;
+    scores.attention.layouts.q = reference::Layout::padded_rows;
     add(softmax, scores);
 
     Problem bad;

@@ -27,6 +27,10 @@ REFERENCE = "reference"  # the result is not what the reference says
 LAUNCH = "launch"        # the device refuses the launch
 MUTANTS_PER_PROGRAM = 6  # they share the time that their headers take to compile
 
+SHARED = "attention"  # the chapter of what phases share, and of their host entries
+SHARED_CATALOGUE = f"tests/mutants/catalogue/{SHARED}.toml"
+SHARED_TRIALS = f"tests/mutants/{SHARED}_trials.cpp"
+
 
 class CatalogueError(Exception):
     """What is wrong with the catalogue, one finding a line."""
@@ -34,8 +38,8 @@ class CatalogueError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Mutant:
-    """A phase's kernels with one change."""
-    phase: str
+    """A phase's kernels, or a file of host code, with one change."""
+    phase: str  # SHARED for host code
     name: str
     title: str
     misconception: str
@@ -74,6 +78,30 @@ class Phase:
     def elements(self):
         """The element types that the phase's mutants are compiled for; float32 first."""
         return [e for e in ELEMENTS if e == "f32" or any(m.element == e for m in self.mutants)]
+
+    def catalogue(self):
+        return f"{self.folder}/{CATALOGUE}"
+
+    def trials(self):
+        return f"{self.folder}/{TRIALS}"
+
+
+class HostCode(Phase):
+    """Host code with one change each. It has no switchboard: a program holds the changed file in the place of the right
+    one, with all phases and their right kernels."""
+
+    def __init__(self, mutants):
+        super().__init__(folder=SHARED, kernels=[], mutants=mutants)
+
+    def programs(self):
+        """The first has no change: it shows that the trials are sound."""
+        return {f"mutants_{SHARED}_original": []} | {f"mutants_{SHARED}_{m.name}": [m] for m in self.mutants}
+
+    def catalogue(self):
+        return SHARED_CATALOGUE
+
+    def trials(self):
+        return SHARED_TRIALS
 
 
 def faults(root=ROOT):
@@ -132,24 +160,52 @@ class _Checker:
         if self.problems:
             return None
         reached = {f for kernel in kernels for f in included(f"{folder}/{kernel}.cuh", self.root)}
+        return Phase(folder, kernels, self.entries(where, table, lambda entry: (folder, reached)))
+
+    def shared(self, phases):
+        """The chapter of shared code: its host code, and by phase the changes in headers, which that phase's kernels
+        show."""
+        where = f"{SHARED_CATALOGUE}: "
+        try:
+            table = tomllib.loads((self.root / SHARED_CATALOGUE).read_text())
+        except tomllib.TOMLDecodeError as error:
+            self.problems.append(f"{where}not TOML: {error}")
+            return HostCode([]), []
+        kernels = {p.folder: {f for k in p.kernels for f in included(f"{p.folder}/{k}.cuh", self.root)} for p in phases}
+        host = {str(path.relative_to(self.root)) for folder in ("common/attention", *kernels)
+                for path in (self.root / folder).glob("*.cpp") if not path.name.endswith("_test.cpp")}
+
+        def place(entry):
+            phase = entry.get("phase")
+            return (SHARED, host) if phase is None else (phase, kernels.get(phase, set()))
+
+        mutants = self.entries(where, table, place)
+        for mutant in mutants:
+            if any(mutant.name == other.name for p in phases if p.folder == mutant.phase for other in p.mutants):
+                self.problems.append(f'{where}mutant "{mutant.name}": {mutant.phase} has one of that name')
+        return HostCode([m for m in mutants if m.phase == SHARED]), [m for m in mutants if m.phase != SHARED]
+
+    def entries(self, where, table, place):
+        """The mutants of a file. `place` says for an entry whose they are and which files they may change."""
         mutants, names, changes = [], set(), {}
         for number, entry in enumerate(table.get("mutant", []), 1):
             name = entry.get("name") or f"number {number}"
-            mutant = self.entry(f'{where}mutant "{name}": ', folder, entry, reached)
+            mutant = self.entry(f'{where}mutant "{name}": ', entry, *place(entry))
             if name in names:
                 self.problems.append(f'{where}mutant "{name}": the name is taken; each needs its own')
             names.add(name)
-            change = tuple(entry.get(key) for key in ("file", "find", "replace", "element", "wide_head_dim"))
+            change = tuple(entry.get(key) for key in ("phase", "file", "find", "replace", "element", "wide_head_dim"))
             if change in changes:
                 self.problems.append(f'{where}mutant "{name}": the same change as "{changes[change]}"')
             changes[change] = name
             if mutant:
                 mutants.append(mutant)
-        return Phase(folder, kernels, mutants)
+        return mutants
 
-    def entry(self, where, phase, entry, reached):
+    def entry(self, where, entry, phase, reached):
         """The mutant; nothing if the entry cannot be understood."""
         fields = {field.name for field in dataclasses.fields(Mutant)} - {"phase"}
+        entry = {key: value for key, value in entry.items() if key != "phase" or value != phase}
         before = len(self.problems)
         for key in sorted(entry.keys() - fields):
             self.problems.append(f'{where}unknown key "{key}"; known: {", ".join(sorted(fields))}')
@@ -192,7 +248,7 @@ class _Checker:
 
 
 def read(root=ROOT):
-    """All phases of the catalogue, and what is wrong with it. Entries that cannot be understood are left out; one whose
+    """All phases of the catalogue and the chapter of host code, and what is wrong with it. Entries that cannot be understood are left out; one whose
     text is not in the kernel any more is not, since the kernel may get it back at any time."""
     checker = _Checker(root)
     phases, problems = [], []
@@ -200,6 +256,13 @@ def read(root=ROOT):
         checker.problems = []
         if phase := checker.phase(folder):
             phases.append(phase)
+        problems += checker.problems
+    if (root / SHARED_CATALOGUE).exists():
+        checker.problems = []
+        host_code, in_headers = checker.shared(phases)
+        for mutant in in_headers:
+            next(phase for phase in phases if phase.folder == mutant.phase).mutants.append(mutant)
+        phases.append(host_code)
         problems += checker.problems
     return phases, problems
 
@@ -228,7 +291,7 @@ def part(text):
 
 
 def add_selection(parser):
-    parser.add_argument("phases", nargs="*", metavar="PHASE", help="folders, such as phase3_fa2; none: all")
+    parser.add_argument("phases", nargs="*", metavar="PHASE", help=f"folders, such as phase3_fa2, or {SHARED}; none: all")
     parser.add_argument("--part", type=part, metavar="K/N", help="only the K-th of N parts")
 
 

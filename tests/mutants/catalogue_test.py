@@ -81,14 +81,14 @@ class TheCatalogue(unittest.TestCase):
 
     def test_has_every_phase_and_knows_the_machine(self):
         phases, _ = catalogue.read()
-        self.assertEqual([phase.folder for phase in phases], catalogue.phase_folders())
+        self.assertEqual([phase.folder for phase in phases], [*catalogue.phase_folders(), catalogue.SHARED])
         self.assertIn("out_of_bounds", catalogue.faults())
         for phase in phases:
-            self.assertGreaterEqual(len(phase.mutants), 40, phase.folder)
+            self.assertGreaterEqual(len(phase.mutants), 25 if phase.folder == catalogue.SHARED else 40, phase.folder)
 
     def test_each_phase_has_every_kind_of_mistake(self):
         phases, _ = catalogue.read()
-        for phase in phases:
+        for phase in phases[:-1]:
             caught_by = {mutant.caught_by for mutant in phase.mutants}
             for check in ("race", "uninitialised_read", "out_of_bounds", "reference"):
                 self.assertIn(check, caught_by, phase.folder)
@@ -156,6 +156,51 @@ class Mistakes(unittest.TestCase):
         with Toy() as toy:
             toy.write("common/rung/phases.txt", "phase8_new\nphase9_toy\n")
             self.assertIn("phase8_new/rung/mutants.toml: there is none", toy.read()[1][0])
+
+
+HOST = {**ENTRY, "name": "no_check", "file": "common/attention/check.cpp", "find": "x > 0", "replace": "x >= 0"}
+IN_HEADER = {**ENTRY, "name": "none", "file": "common/attention/shared.cuh", "find": "return 1;", "replace": "return 0;"}
+
+
+class SharedCode(unittest.TestCase):
+    def chapter(self, *entries):
+        """What the chapter of shared code becomes in a repository with one phase."""
+        with Toy() as toy:
+            toy.write("common/attention/check.cpp", "bool check(int x) { return x > 0; }\n")
+            toy.write(catalogue.SHARED_CATALOGUE, "".join(toml([entry]).partition("\n")[2] for entry in entries))
+            phases, problems = toy.read()
+            return phases, problems, generate.Source(toy.root)
+
+    def test_host_code_is_a_program_each_and_one_without_a_change(self):
+        with Toy() as toy:
+            toy.write("common/attention/check.cpp", "bool check(int x) { return x > 0; }\n")
+            toy.write(catalogue.SHARED_CATALOGUE, toml([HOST]).partition("\n")[2])
+            (_, host), problems = toy.read()
+            self.assertEqual(problems, [])
+            self.assertEqual(list(host.programs()), ["mutants_attention_original", "mutants_attention_no_check"])
+            source = generate.Source(toy.root)
+            text = source.host_program(host.mutants)
+            self.assertIn("bool check(int x) { return x >= 0; }", text)
+            self.assertIn(f'#line 1 "{toy.root}/common/attention/check.cpp"', text)
+            self.assertIn('{"no_check", simt::ElementType::f32}', text)
+            self.assertIn('{"original_f32", simt::ElementType::f32}', source.host_program([]))
+
+    def test_a_change_in_a_header_joins_a_phase(self):
+        phases, problems, _ = self.chapter({**IN_HEADER, "phase": "phase9_toy"})
+        self.assertEqual(problems, [])
+        self.assertEqual([m.name for m in phases[0].mutants], ["no_double", "none"])
+        self.assertEqual(phases[1].mutants, [])
+
+    def test_mistakes(self):
+        for entry, says in ((IN_HEADER, "common/attention/check.cpp"),
+                            ({**HOST, "phase": "phase9_toy"}, "files of this phase's kernels"),
+                            ({**IN_HEADER, "phase": "phase7_none"}, "files of this phase's kernels"),
+                            ({**HOST, "find": "x < 0"}, "occurs 0 times"),
+                            ({**IN_HEADER, "phase": "phase9_toy", "name": "no_double"}, "phase9_toy has one of that name")):
+            _, problems, _ = self.chapter(entry)
+            self.assertEqual(len(problems), 1, problems)
+            for words in (catalogue.SHARED_CATALOGUE, says):
+                self.assertIn(words, problems[0])
 
 
 class Parts(unittest.TestCase):

@@ -1,11 +1,14 @@
 """Writes the source of one program of wrong kernels.
 
-  python3 generate.py programs                  "<phase> <program>" for each program, and for each phase's original
+  python3 generate.py programs                  "<phase> <program>" for each program, and for each phase's original;
+                                                "attention <program> <file>" for host code
   python3 generate.py source PROGRAM FILE       FILE and FILE.d, the files that it was made of
 
 A mutant is the phase's kernels in one piece: every .cuh file that they include, with the one change, in a namespace of its
 own. Only kernels that the change reaches are there; for the others, the original stands in. The phase's real host code
 is linked with a switchboard, which passes each call on to the mutant that is active.
+
+A mutant of host code is its file with the one change, which takes the place of the right one in a program of its own.
 """
 
 import pathlib
@@ -87,16 +90,29 @@ class Source:
                 parts.append(f"namespace ladder::cpu {{\n{result} {function}(const {arguments}& a) {{\n"
                              f"    constexpr {result} (*versions[])(const {arguments}&) = {{\n{table}    }};\n"
                              f"    return versions[mutants::active](a);\n}}\n}}\n")
-        table = "".join(f'    {{"{name}", simt::ElementType::{element}}},\n' for name, element, _ in versions)
+        parts.append(self.names_of((name, element) for name, element, _ in versions))
+        return "".join(parts)
+
+    def host_program(self, mutants):
+        """A file of host code with its change, if any, and its name."""
+        parts = ['#include "tests/mutants/mutants.h"\n']
+        for m in mutants:
+            parts.append(f'#line 1 "{self.root / m.file}"\n{m.changed(self.text(m.file))}')
+        parts.append(f'#line 1 "{catalogue.SHARED}.switchboard"\n')
+        parts.append(self.names_of([(m.name, m.element) for m in mutants] or [("original_f32", "f32")]))
+        return "".join(parts)
+
+    def names_of(self, versions):
+        """What tests/mutants/mutants.h declares: the names of a program's mutants, and those of the faults."""
+        table = "".join(f'    {{"{name}", simt::ElementType::{element}}},\n' for name, element in versions)
         names = ", ".join(f'"{fault}"' for fault in catalogue.faults(self.root))
         self.read_from.add(self.root / "common/simt/report/machine_error.h")
-        parts.append("namespace ladder::mutants {\nstd::size_t active = 0;\n"
-                     f"constexpr Mutant kMutants[] = {{\n{table}}};\n"
-                     f"constexpr const char* kFaults[] = {{{names}}};\n"
-                     "std::span<const Mutant> mutants() { return kMutants; }\n"
-                     "const char* identifier_of(simt::Fault fault) { return kFaults[int(fault)]; }\n"
-                     "}  // namespace ladder::mutants\n")
-        return "".join(parts)
+        return ("namespace ladder::mutants {\nstd::size_t active = 0;\n"
+                f"constexpr Mutant kMutants[] = {{\n{table}}};\n"
+                f"constexpr const char* kFaults[] = {{{names}}};\n"
+                "std::span<const Mutant> mutants() { return kMutants; }\n"
+                "const char* identifier_of(simt::Fault fault) { return kFaults[int(fault)]; }\n"
+                "}  // namespace ladder::mutants\n")
 
 
 def original_of(phase):
@@ -106,7 +122,9 @@ def original_of(phase):
 def write(program, file, phases):
     source = Source()
     for phase in phases:
-        if program == original_of(phase):
+        if isinstance(phase, catalogue.HostCode) and program in phase.programs():
+            text = source.host_program(phase.programs()[program])
+        elif program == original_of(phase):
             text = source.original(phase)
         elif program in phase.programs():
             text = source.program(phase, phase.programs()[program])
@@ -118,7 +136,7 @@ def write(program, file, phases):
     file = pathlib.Path(file)
     if not file.exists() or file.read_text() != text:  # what did not change is not compiled again
         file.write_text(text)
-    needed = {*source.read_from, catalogue.ROOT / phase.folder / catalogue.CATALOGUE, pathlib.Path(__file__).resolve(),
+    needed = {*source.read_from, *(catalogue.ROOT / p.catalogue() for p in phases), pathlib.Path(__file__).resolve(),
               pathlib.Path(catalogue.__file__).resolve()}
     names = " ".join(str(path).replace(" ", "\\ ") for path in sorted(needed))
     file.with_name(file.name + ".d").write_text(f"{str(file).replace(' ', chr(92) + ' ')}: {names}\n")
@@ -128,6 +146,10 @@ def main(arguments):
     phases, _ = catalogue.read()
     if arguments == ["programs"]:
         for phase in phases:
+            if isinstance(phase, catalogue.HostCode):
+                for program, mutants in phase.programs().items():
+                    print(phase.folder, program, *(m.file for m in mutants))
+                continue
             print(phase.folder, original_of(phase))
             for program in phase.programs():
                 print(phase.folder, program)

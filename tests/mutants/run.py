@@ -104,17 +104,19 @@ class Result:
         expected = self.mutant.caught_by
         if self.killed_by == expected and (self.factor is None or self.factor >= LEAST_FACTOR):
             return None
+        host = self.mutant.phase == catalogue.SHARED
+        file = catalogue.SHARED_CATALOGUE if host else f"{self.mutant.phase}/{catalogue.CATALOGUE}"
+        trials = catalogue.SHARED_TRIALS if host else f"{self.mutant.phase}/{catalogue.TRIALS}"
         if self.killed_by == expected:
             return (f"its result is only {self.factor:.3g} times its bound from the right one, in trial {self.trial}: less "
                     f"than {LEAST_FACTOR} could be taken for rounding. Add a trial that shows the mistake more plainly to "
-                    f"{self.mutant.phase}/rung/trials.cpp.")
-        file = f"{self.mutant.phase}/{catalogue.CATALOGUE}"
+                    f"{trials}.")
         if self.killed_by is None and self.check:
             return f"the program that ran it ended or was stopped: {self.message}"
         if self.killed_by is None:
             return ("no trial objects to it. Either the change makes no difference, and is no mutant: take it out of "
                     f"{file}. Or the tests cannot see a mistake: add a trial that shows it to "
-                    f"{self.mutant.phase}/{catalogue.TRIALS}, and a test to the phase.")
+                    f"{trials}, and a test.")
         return (f"killed by {self.killed_by} in trial {self.trial}, and its entry says {expected}. If that is how this "
                 f"mistake ought to show, change caught_by in {file}. It said:\n"
                 + "\n".join("    " + line for line in (self.message or "").strip().splitlines()[:6]))
@@ -143,7 +145,7 @@ def run_program(program, mutants, originals, step):
         if stuck and stuck["mutant"] in results:
             results[stuck["mutant"]].never_came_back(stuck["begins"], why)
             finished.append(stuck["mutant"])
-        elif why is not None or not finished:
+        elif why is not None or (mutants and not finished):
             complaints.append(f"{program.name} ended early: {why or 'it does not know its mutants; build it again'}")
         step(len(set(finished) - done))
         done |= set(finished)
@@ -156,9 +158,10 @@ def run_program(program, mutants, originals, step):
 def with_originals(programs, phases):
     """(program, its mutants, the originals that it runs too): the first program of each phase shows that the trials
     themselves are sound."""
-    elements = {phase.folder: phase.elements() for phase in phases}
+    elements = {phase.folder: phase.elements() for phase in phases if not isinstance(phase, catalogue.HostCode)}
     for name, mutants in programs.items():
-        yield name, mutants, [f"original_{e}" for e in elements.pop(mutants[0].phase, [])]
+        originals = elements.pop(mutants[0].phase, []) if mutants else ["f32"]  # of host code, a program of its own
+        yield name, mutants, [f"original_{e}" for e in originals]
 
 
 def report(results, terminal):

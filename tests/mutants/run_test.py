@@ -1,6 +1,7 @@
 """run.py against programs that only pretend: what it makes of mutants that are caught, missed, mistaken, stuck or fatal."""
 
 import contextlib
+import dataclasses
 import io
 import json
 import pathlib
@@ -93,6 +94,16 @@ class Run(unittest.TestCase):
         _, complaints = self.results({"original_f32": "reference", "a": "reference"}, [mutant("a")])
         self.assertEqual(len(complaints), 1)
         self.assertIn("original_f32, which has no change, fails trial odd_columns", complaints[0])
+
+    def test_host_code_has_a_program_for_its_original(self):
+        _, complaints = self.results({}, [])
+        self.assertEqual(complaints, [])
+        _, complaints = self.results({"original_f32": "reference"}, [])
+        self.assertIn("original_f32, which has no change", complaints[0])
+        host = catalogue.HostCode([dataclasses.replace(mutant("a"), phase=catalogue.SHARED)])
+        self.assertEqual(list(run.with_originals(host.programs(), [host])),
+                         [("mutants_attention_original", [], ["original_f32"]),
+                          ("mutants_attention_a", host.mutants, [])])
 
     def test_a_program_of_another_catalogue(self):
         _, complaints = self.results({"nobody": None}, [mutant("a")])

@@ -4,6 +4,7 @@
 #include <exception>
 #include <limits>
 #include <regex>
+#include <stdexcept>
 
 #include "common/reference/large_device.h"
 #include "common/reference/register_tile_checks.h"
@@ -53,6 +54,8 @@ Outcome outcome_of(Check&& check) {
         return {identifier_of(fault), std::string(simt::name_of(fault)), error.what(), hangs(fault)};
     } catch (const simt::LaunchError& error) {
         return {std::string(kLaunch), "refused launch", error.what()};
+    } catch (const std::invalid_argument& error) {  // by host code, of a problem that it should take
+        return {std::string(kReference), "a good call is refused", error.what()};
     }
 }
 
@@ -130,7 +133,7 @@ std::vector<Trial> attention_trials(const reference::AttentionEntry& entry, torc
          .key_length = 193,
          .head_dim = 24,
          .family = Family::rising_scores,
-         .layout = Layout::padded_rows},
+         .layouts = {Layout::padded_rows, Layout::padded_rows, Layout::padded_rows}},
         {.name = "grouped_heads",
          .batch = 2,
          .query_heads = 4,
@@ -138,6 +141,14 @@ std::vector<Trial> attention_trials(const reference::AttentionEntry& entry, torc
          .query_length = 70,
          .key_length = 150,
          .head_dim = 32},
+        {.name = "own_layouts",
+         .batch = 2,
+         .query_heads = 4,
+         .kv_heads = 2,
+         .query_length = 20,
+         .key_length = 70,
+         .head_dim = 32,
+         .layouts = {Layout::sliced_offset, Layout::bshd, Layout::packed_qkv}},
     };
     std::vector<Trial> trials;
     const auto add = [&](reference::AttentionCase problem) {

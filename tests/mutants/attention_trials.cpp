@@ -1,0 +1,163 @@
+// What wrong host code is put through: the entries of several phases, with their right kernels.
+
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "common/attention/outputs.h"
+#include "common/attention/check.h"
+#include "common/reference/bad_inputs.h"
+#include "common/simt/memory/global_memory.h"
+#include "common/simt/device/device.h"
+#include "phase2_fa1/fa1.h"
+#include "phase3_fa2/fa2.h"
+#include "phase4_causal/causal.h"
+#include "phase5_decoding/decode.h"
+#include "phase5_decoding/split_plan.h"
+#include "tests/mutants/trials.h"
+
+namespace ladder::mutants {
+namespace {
+
+using reference::Layout, reference::Layouts;
+using ::testing::AssertionFailure, ::testing::AssertionResult, ::testing::AssertionSuccess;
+
+reference::AttentionEntry decode(std::optional<int64_t> splits, std::optional<torch::Tensor> kv_lengths = {}) {
+    return [=](const auto& q, const auto& k, const auto& v, const AttentionOptions& options) {
+        return flash_decode(q, k, v, {.attention = options, .kv_lengths = kv_lengths, .splits = splits});
+    };
+}
+
+/// Every call of bad_inputs() is refused, in words that name what is wrong.
+AssertionResult refuses_bad_input(const reference::AttentionEntry& entry) {
+    for (const reference::BadInput& bad : reference::bad_inputs(torch::kCPU)) {
+        const auto refused =
+            reference::throws_mentioning([&] { entry(bad.q, bad.k, bad.v, bad.options); }, bad.mentions);
+        if (!refused) return AssertionFailure() << bad.name << ": " << refused.message();
+    }
+    return AssertionSuccess();
+}
+
+AssertionResult refuses_masks(const reference::AttentionEntry& entry, const std::vector<Mask>& masks) {
+    const torch::Tensor x = at::ones({1, 1, 4, 8});
+    for (const Mask mask : masks) {
+        const auto refused =
+            reference::throws_mentioning([&] { entry(x, x, x, {.scale = {}, .mask = mask}); }, {"mask:"});
+        if (!refused) return AssertionFailure() << "mask " << int(mask) << ": " << refused.message();
+    }
+    return AssertionSuccess();
+}
+
+/// O [2, 3] and LSE [2] that no kernel wrote, but for what `written` returns of them.
+AssertionResult misses_what_was_not_written(torch::Tensor AttentionResult::*written, const std::string& missing) {
+    const AttentionResult result{.out = allocate({2, 3}, torch::kFloat32), .lse = allocate({2}, torch::kFloat32)};
+    const torch::Tensor& whole = result.*written;
+    simt::note_host_write(whole.data_ptr(), whole.nbytes());
+    return reference::throws_mentioning([&] { check_written("a_kernel", result); },
+                                        {"a_kernel", missing, "were never written"});
+}
+
+AssertionResult fresh_memory_is_poisoned() {
+    const PoisonOutputs poison;
+    const bool poisoned = allocate({2, 3}, torch::kFloat16).isnan().all().item<bool>();
+    return poisoned ? AssertionSuccess() : AssertionFailure() << "memory for results is not filled with NaN";
+}
+
+AssertionResult takes_all_of_the_shared_memory_and_no_more() {
+    const std::size_t limit = std::size_t(simt::cpu_device().shared_bytes_per_block_optin);
+    check_shared_memory("a_kernel", limit, torch::kCPU, "a remedy");
+    return reference::throws_mentioning([&] { check_shared_memory("a_kernel", limit + 1, torch::kCPU, "a remedy"); },
+                                        {"a_kernel", std::to_string(limit), std::to_string(limit + 1), "a remedy"});
+}
+
+/// Of so many keys that more splits pay than a caller may ask for, on a device of so many multiprocessors; and of few.
+AssertionResult plans_no_more_splits_than_there_may_be() {
+    simt::Device device = simt::cpu_device();
+    for (const int multiprocessors : {1, 100, 10'000}) {
+        device.multiprocessors = multiprocessors;
+        for (const int64_t tiles : {1, 2, 7, 1000, 100'000}) {
+            const int splits = choose_splits({.key_tiles = tiles}, device);
+            if (splits > tiles || splits > kMaxSplits)
+                return AssertionFailure() << splits << " splits of " << tiles << " tiles of keys";
+        }
+    }
+    return AssertionSuccess();
+}
+
+AssertionResult refuses_lengths(const std::vector<int64_t>& lengths) {
+    const torch::Tensor q = at::ones({2, 1, 1, 8}), k = at::ones({2, 1, 40, 8});
+    return reference::throws_mentioning(
+        [&] { flash_decode(q, k, k, {.kv_lengths = at::tensor(lengths, torch::kInt64)}); }, {"kv_lengths:", "40"});
+}
+
+AssertionResult refuses_splits(int64_t splits) {
+    const torch::Tensor q = at::ones({1, 1, 1, 8});
+    return reference::throws_mentioning([&] { flash_decode(q, q, q, {.splits = splits}); },
+                                        {"splits:", std::to_string(splits)});
+}
+
+}  // namespace
+
+std::vector<Trial> trials(torch::ScalarType dtype) {
+    std::vector<Trial> trials = attention_trials(causal_forward, dtype);
+    const auto add = [&](const std::string& name, const reference::AttentionEntry& entry,
+                         reference::AttentionCase problem, std::optional<torch::Tensor> kv_lengths = {}) {
+        problem.name = name;
+        problem.dtype = dtype;
+        problem.seed = trials.size();
+        trials.push_back(attention_trial(entry, problem, kv_lengths));
+    };
+    const auto add_check = [&](const std::string& name, const auto& check) { trials.push_back(trial(name, check)); };
+    const reference::AttentionCase grouped{
+        .batch = 2, .query_heads = 4, .kv_heads = 2, .query_length = 20, .key_length = 33, .head_dim = 16};
+
+    for (const auto& [name, mask] :
+         {std::pair("bottom_right", Mask::causal_bottom_right), {"top_left", Mask::causal_top_left}}) {
+        reference::AttentionCase masked = grouped;
+        masked.options.mask = mask;
+        add(name, causal_forward, masked);
+    }
+    for (const auto& [name, scale] : {std::pair("scale_of_zero", 0.0), {"negative_scale", -0.3}}) {
+        reference::AttentionCase scaled = grouped;
+        scaled.options.scale = scale;
+        add(name, fa2_forward, scaled);
+    }
+    for (const int64_t head_dim : {48, 192, 256})
+        add("default_scale_" + std::to_string(head_dim), fa2_forward,
+            {.query_length = 5, .key_length = 9, .head_dim = head_dim});
+    for (const auto& [name, layouts] :
+         {std::pair("expanded", Layouts{Layout::contiguous, Layout::expanded_heads, Layout::expanded_batch}),
+          {"windows", Layouts{Layout::packed_qkv, Layout::sliced_offset, Layout::bshd}},
+          {"unaligned", Layouts{Layout::bshd, Layout::padded_rows, Layout::shifted}}}) {
+        reference::AttentionCase laid_out = grouped;
+        laid_out.layouts = layouts;
+        for (const auto& [phase, entry] : {std::pair<std::string, reference::AttentionEntry>{"fa1 ", fa1_forward},
+                                           {"fa2 ", fa2_forward},
+                                           {"decode ", decode({})}})
+            add(phase + name, entry, laid_out);
+    }
+    reference::AttentionCase cached = grouped;
+    cached.key_length = 300;
+    const torch::Tensor lengths = at::tensor(at::ArrayRef<int64_t>{300, 129}, torch::kInt64);
+    for (const int64_t splits : {1, 3}) add("lengths", decode(splits, lengths), cached, lengths);
+
+    add_check("bad_input", [] { return refuses_bad_input(fa2_forward); });
+    add_check("masks_of_fa2", [] {
+        return refuses_masks(fa2_forward, {Mask::causal_bottom_right, Mask::causal_top_left, static_cast<Mask>(9)});
+    });
+    add_check("masks_of_decode", [] {
+        return refuses_masks(decode({}), {Mask::causal_top_left, static_cast<Mask>(9)});
+    });
+    add_check("lse_unwritten", [] { return misses_what_was_not_written(&AttentionResult::out, "LSE"); });
+    add_check("out_unwritten", [] { return misses_what_was_not_written(&AttentionResult::lse, "of O"); });
+    add_check("poison", fresh_memory_is_poisoned);
+    add_check("shared_memory", takes_all_of_the_shared_memory_and_no_more);
+    add_check("planned_splits", plans_no_more_splits_than_there_may_be);
+    add_check("length_too_long", [] { return refuses_lengths({40, 41}); });
+    add_check("length_negative", [] { return refuses_lengths({40, -1}); });
+    add_check("no_splits", [] { return refuses_splits(0); });
+    add_check("too_many_splits", [] { return refuses_splits(kMaxSplits + 1); });
+    return trials;
+}
+
+}  // namespace ladder::mutants
