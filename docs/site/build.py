@@ -34,9 +34,9 @@ AWESOME_SCRIPTS = {"doxygen-awesome-darkmode-toggle.js": "DoxygenAwesomeDarkMode
                    "doxygen-awesome-paragraph-link.js": "DoxygenAwesomeParagraphLink"}
 MATHJAX = pathlib.Path("/usr/share/javascript/mathjax")
 MATHJAX_PARTS = ("MathJax.js", "extensions", "jax/element", "jax/input/TeX", "jax/output/SVG")
-# Not in the reference are the program and the fuzzer, which no phase knows, the inside of the CPU machine, and the bare views that
-# other machines have under the same names as its checked ones.
-NOT_IN_REFERENCE = ("common/cli/", "common/fuzz/", "common/simt/cpu/", "common/simt/bare_", "common/simt/cuda/machine.h")
+# Not in the reference are the program and the fuzzer, how phases describe themselves to both, the inside of the CPU machine, and
+# the bare views that other machines have under the same names as its checked ones.
+NOT_IN_REFERENCE = ("common/cli/", "common/fuzz/", "common/rung/", "common/simt/cpu/", "common/simt/bare_", "common/simt/cuda/machine.h")
 SEEN_BY_KERNELS = tuple(f"common/simt/cpu/{name}.h" for name in (
     "async_copy", "cuda_names", "float16", "intrinsics", "launch", "tensor_core", "views"))
 LANGUAGES = {".h": ".cpp", ".cpp": ".cpp", ".cuh": ".cpp", ".cu": ".cpp", ".py": ".py"}

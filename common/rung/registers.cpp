@@ -1,0 +1,79 @@
+#include "common/rung/registers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <vector>
+
+namespace ladder {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// FNV-1a over the text of a phase's kernels, as measure_registers.py has it.
+std::string fingerprint(const fs::path& repository, const fs::path& phase) {
+    std::vector<std::string> files;
+    const auto add_folder = [&](const fs::path& folder) {
+        for (const fs::directory_entry& entry : fs::directory_iterator(folder))
+            if (entry.path().extension() == ".cuh")
+                files.push_back(entry.path().lexically_relative(repository).generic_string());
+    };
+    add_folder(repository / "common/attention");
+    add_folder(phase);
+    std::ranges::sort(files);
+
+    std::uint64_t value = 0xcbf29ce484222325;
+    for (const std::string& file : files) {
+        std::ifstream stream(repository / file, std::ios::binary);
+        for (std::istreambuf_iterator<char> c(stream), end; c != end; ++c)
+            value = (value ^ static_cast<unsigned char>(*c)) * 0x100000001b3;
+    }
+    return fmt::format("{:016x}", value);
+}
+
+}  // namespace
+
+RecordedRegisters::RecordedRegisters(const fs::path& repository) {
+    for (const fs::directory_entry& entry : fs::directory_iterator(repository))
+        if (entry.is_directory() && entry.path().filename().string().starts_with("phase"))
+            read(repository, entry.path());
+}
+
+void RecordedRegisters::read(const fs::path& repository, const fs::path& phase) {
+    const fs::path file = phase / "rung/registers.json";
+    std::ifstream stream(file);
+    if (!stream) return;
+    try {
+        const auto record = nlohmann::json::parse(stream);
+        std::string source = record.at("compiler");
+        if (record.at("fingerprint") != fingerprint(repository, phase))
+            source += ", before the kernels were last changed";
+        for (const auto& [kernel, capabilities] : record.at("kernels").items())
+            for (const auto& [capability, figures] : capabilities.items())
+                figures_[kernel].insert_or_assign(std::stoi(capability), Figure{figures.at("registers"), source});
+    } catch (const std::exception& error) {
+        throw std::runtime_error(
+            fmt::format("{}: not what common/cli/measure_registers.py writes ({}); run it again, or "
+                        "remove the file",
+                        file.string(), error.what()));
+    }
+}
+
+const RecordedRegisters& RecordedRegisters::instance() {
+    static const RecordedRegisters recorded(LADDER_SOURCE_DIR);
+    return recorded;
+}
+
+std::optional<RecordedRegisters::Figure> RecordedRegisters::of(const std::string& kernel_instance,
+                                                               int compute_capability) const {
+    const auto kernel = figures_.find(kernel_instance);
+    if (kernel == figures_.end()) return std::nullopt;
+    const auto found = kernel->second.find(compute_capability);
+    return found == kernel->second.end() ? std::nullopt : std::optional(found->second);
+}
+
+}  // namespace ladder
