@@ -1,4 +1,4 @@
-// The parts of ./ladder bench that know no kernel: statistics, cases, checking, ratios, files, tables, plots.
+// ./ladder bench without timing anything: statistics, cases, checking, ratios, files, tables, plots.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,6 +16,7 @@
 #include "common/cli/bench/statistics.h"
 #include "common/cli/bench/verify.h"
 #include "common/reference/low_precision.h"
+#include "common/rung/phase.h"
 
 namespace ladder::cli::bench {
 namespace {
@@ -117,7 +118,8 @@ TEST_P(CaseTable, EverySweepAndEveryPhaseIsThere) {
         EXPECT_EQ(c.problem.query_heads % c.problem.kv_heads, 0);
     }
     EXPECT_EQ(sweeps.size(), 9u);
-    EXPECT_EQ(phases.size(), 6u);
+    const auto with_cases = std::ranges::count_if(ladder::phases(), [](const Phase& p) { return bool(p.bench_cases); });
+    EXPECT_EQ(std::ptrdiff_t(phases.size()), with_cases);
     EXPECT_EQ(rungs, phases);
 }
 
@@ -283,8 +285,8 @@ Measurement measured(const std::string& name, Role role, double milliseconds) {
 
 /// Phase 3 at 2 ms beside a peer at 3 ms and one that refuses, under a GEMM of 4 TFLOP/s.
 Report small_report() {
-    Measurement ours = measured("fa2_forward", Role::rung, 2);
-    ours.launches = {{.kernel = "fa2_forward_kernel",
+    Measurement ours = measured("ours", Role::rung, 2);
+    ours.launches = {{.kernel = "ours_kernel",
                       .blocks = 64,
                       .threads_per_block = 128,
                       .shared_bytes_per_block = 51200,
@@ -305,10 +307,8 @@ Report small_report() {
         {.name = "read", .what = "long", .unit = Unit::gb_s, .amount = 1e9, .milliseconds = spread_of({1})},
         {.name = "gemm_bf16", .not_available = "no such unit"}};
     report.cases = {
-        {.what = {.phase = 3,
-                  .entries = {"fa2_forward"},
-                  .problem = attention(64, 64),
-                  .sweeps = {Sweep::ladder, Sweep::length}},
+        {.what =
+             {.phase = 3, .entries = {"ours"}, .problem = attention(64, 64), .sweeps = {Sweep::ladder, Sweep::length}},
          .checked = "all of it",
          .input_sets = 2,
          .measurements = {ours,
@@ -320,7 +320,7 @@ Report small_report() {
 TEST(Reports, RatesSharesAndRatiosFollowFromMedians) {
     const Report report = small_report();
     const CaseResult& result = report.cases.front();
-    const Measurement &ours = *result.find("fa2_forward"), &math = *result.find("math"), &cudnn = *result.find("cuDNN");
+    const Measurement &ours = *result.find("ours"), &math = *result.find("math"), &cudnn = *result.find("cuDNN");
     EXPECT_DOUBLE_EQ(ours.rate(Unit::tflops), 2.0);
     EXPECT_DOUBLE_EQ(ours.rate(Unit::gb_s), 0.5);
     EXPECT_DOUBLE_EQ(report.share_of_ceiling(result, ours), 0.5);
@@ -333,7 +333,7 @@ TEST(Reports, UsefulWorkCountsInARatio) {
     Report report = small_report();
     Measurement& peer = report.cases.front().measurements[1];
     peer.flops *= 2;  // such as phase 3 without the mask, beside phase 4 with it
-    EXPECT_DOUBLE_EQ(ratio(report.cases.front(), *report.cases.front().find("fa2_forward"), peer), 0.75);
+    EXPECT_DOUBLE_EQ(ratio(report.cases.front(), *report.cases.front().find("ours"), peer), 0.75);
 }
 
 TEST(Reports, WrongAndBrokenAreCountedForOursOnly) {
@@ -353,7 +353,7 @@ TEST(Reports, JsonGivesTheSameBack) {
     Report report = small_report();
     report.cases.front().measurements[1].max_abs_error = std::numeric_limits<double>::infinity();
     report.cases.push_back({.what = {.phase = 5,
-                                     .entries = {"flash_decode"},
+                                     .entries = {"ours"},
                                      .problem = {.work = Work::decode, .dtype = torch::kBFloat16, .splits = 4},
                                      .sweeps = {Sweep::splits}},
                             .error = "out of memory",
@@ -378,7 +378,7 @@ TEST(Reports, TextThatIsNoReportIsRefusedByName) {
 
 TEST(Tables, NameWhatIsMissingAndWhy) {
     const std::string text = to_text(small_report());
-    EXPECT_THAT(text, HasSubstr("fa2_forward"));
+    EXPECT_THAT(text, HasSubstr("ours"));
     EXPECT_THAT(text, HasSubstr("1.50x"));
     EXPECT_THAT(text, HasSubstr("50 %"));
     EXPECT_THAT(text, HasSubstr("cuDNN not available: takes 16-bit types only."));
@@ -409,8 +409,12 @@ Report full_report() {
             rung.launches.front().shared_bytes_per_block = 232448;
             result.measurements.push_back(rung);
         }
-        if (c.phase == 4) result.measurements.push_back(measured("fa2", Role::peer, 0.1));
-        if (c.phase == 5) result.measurements.push_back(measured("flash_decode_parts", Role::step, 0.002));
+        for (const Entry& entry : all_entries()) {
+            if (c.problem.mask != Mask::none && !entry.unmasked_peer.empty())
+                result.measurements.push_back(measured(entry.unmasked_peer, Role::peer, 0.1));
+            if (entry.first_step && std::ranges::count(c.entries, entry.name))
+                result.measurements.push_back(measured(entry.first_step->name, Role::step, 0.002));
+        }
         if (c.problem.work == Work::softmax)
             result.measurements.push_back(measured("torch", Role::peer, 3));
         else

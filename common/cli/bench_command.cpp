@@ -49,7 +49,7 @@ int run_bench(Options& options) {
 
 }  // namespace
 
-void add_bench(CLI::App& app, Action& action) {
+void add_command(CLI::App& app, Action& action) {
     const auto options = std::make_shared<Options>();
     CLI::App& command =
         *app.add_subcommand("bench", "Every kernel's speed, beside what PyTorch offers for the same work");
@@ -62,7 +62,7 @@ void add_bench(CLI::App& app, Action& action) {
         "  ./ladder bench --quick                          one case for each rung, and a few more\n"
         "  ./ladder bench 3 4 --json b.json --plot plots   phases 3 and 4; all figures to a file; plots as SVG\n"
         "  ./ladder bench --from b.json --plot plots       the same tables and plots again, from the file");
-    add_phases(command, options->request.phases, "phases to measure, 0 to 5; all if none is named");
+    add_phases(command, options->request.phases, "measure");
     options->target.add_options(command);
     command.add_flag("--quick", options->request.quick, "a small part, in seconds instead of minutes");
     command.add_option("--seconds", options->request.seconds, "begin no further case after so many seconds")

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 #include <torch/cuda.h>
 
+#include <algorithm>
 #include <stdexcept>
 
-#include "common/cli/rungs.h"
 #include "common/simt/device/device.h"
 
 namespace ladder::cli {
@@ -16,6 +16,24 @@ std::string profile_names() {
     for (const simt::DeviceProfile& p : simt::device_profiles())
         names += (names.empty() ? "" : ", ") + std::string(p.name);
     return names;
+}
+
+/// "0 to 5", "4 and 5", "1, 3 and 5"
+std::string list_of(const std::vector<int>& numbers) {
+    const std::size_t count = numbers.size();
+    if (count > 2 && numbers.back() - numbers.front() == int(count) - 1)
+        return fmt::format("{} to {}", numbers.front(), numbers.back());
+    std::string text;
+    for (std::size_t i = 0; i < count; ++i)
+        text += (i == 0 ? "" : i + 1 == count ? " and " : ", ") + std::to_string(numbers[i]);
+    return text;
+}
+
+std::vector<int> numbers_of_phases(const std::function<bool(const Phase&)>& which) {
+    std::vector<int> numbers;
+    for (const Phase& phase : phases())
+        if (which(phase)) numbers.push_back(phase.number);
+    return numbers;
 }
 
 torch::Device chosen_device(DeviceChoice choice) {
@@ -66,8 +84,40 @@ torch::Device Target::choose() {
     return chosen;
 }
 
-void add_phases(CLI::App& command, std::vector<int>& phases, const std::string& what) {
-    command.add_option("PHASE", phases, what)->type_name("")->check(CLI::Range(0, kPhases - 1).description(""));
+void add_phases(CLI::App& command, std::vector<int>& phases, const std::string& verb) {
+    command.add_option("PHASE", phases, fmt::format("phases to {}, {}; all if none is named", verb, phase_numbers()))
+        ->type_name("")
+        ->check(phase_number());
+}
+
+void add_causal(CLI::App& command, std::optional<bool>& causal) {
+    command.add_flag_callback(
+        "--causal", [&causal] { causal = true; },
+        fmt::format("with a causal mask in {}; the others know none",
+                    phases_that([](const Phase& p) { return p.causal_mask != CausalMask::never; })));
+    command.add_flag_callback(
+        "--no-causal", [&causal] { causal = false; },
+        fmt::format("without one; if neither is given, {} has one",
+                    phases_that([](const Phase& p) { return p.causal_mask == CausalMask::unless_refused; })));
+}
+
+CLI::Validator phase_number() {
+    const std::vector<int> numbers = numbers_of_phases([](const Phase&) { return true; });
+    return CLI::Validator(
+        [numbers](std::string& given) {
+            const bool known = std::ranges::any_of(numbers, [&](int n) { return given == std::to_string(n); });
+            return known ? std::string() : fmt::format("there is no phase {}; phases are {}", given, list_of(numbers));
+        },
+        "");
+}
+
+std::string phase_numbers() {
+    return list_of(numbers_of_phases([](const Phase&) { return true; }));
+}
+
+std::string phases_that(const std::function<bool(const Phase&)>& which) {
+    const std::vector<int> numbers = numbers_of_phases(which);
+    return numbers.empty() ? "no phase" : (numbers.size() == 1 ? "phase " : "phases ") + list_of(numbers);
 }
 
 }  // namespace ladder::cli

@@ -5,22 +5,20 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "common/rung/phase.h"
 
 namespace ladder::cli {
 
 /// What a parsed command line asks for. Returns the exit code.
 using Action = std::function<int()>;
 
-/// Each adds its subcommand to `app`, and sets `action` if that is the one asked for.
-void add_run(CLI::App& app, Action& action);
-void add_overflow(CLI::App& app, Action& action);
-void add_fuzz(CLI::App& app, Action& action);
-void add_profile(CLI::App& app, Action& action);
-void add_bench(CLI::App& app, Action& action);
-void add_trace(CLI::App& app, Action& action);
-void add_quiz(CLI::App& app, Action& action);
+/// Adds the one command of this program to `app`, and sets `action` if it is asked for. Each *_command.cpp defines it,
+/// and CMakeLists.txt makes a program of each, so that a command builds what it needs and no more.
+void add_command(CLI::App& app, Action& action);
 
 enum class DeviceChoice { automatic, cpu, cuda };
 
@@ -41,8 +39,20 @@ struct Target {
     torch::Device choose();
 };
 
-/// Adds the phases to walk as positional arguments.
-void add_phases(CLI::App& command, std::vector<int>& phases, const std::string& what);
+/// Adds phases as positional arguments; `verb` is what the command does with them.
+void add_phases(CLI::App& command, std::vector<int>& phases, const std::string& verb);
+
+/// Accepts the numbers of this program's phases.
+CLI::Validator phase_number();
+
+/// "0 to 5": the numbers of this program's phases.
+std::string phase_numbers();
+
+/// "phases 4 and 5", "phase 5", "no phase": those of this program for which `which` holds.
+std::string phases_that(const std::function<bool(const Phase&)>& which);
+
+/// Adds --causal and --no-causal; neither leaves it to each phase.
+void add_causal(CLI::App& command, std::optional<bool>& causal);
 
 /// An option whose values have names, which its help lists in words of its own.
 template <class T>

@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "common/attention/machine.h"
-#include "common/cli/fuzz_entries.h"
 #include "common/cli/terminal.h"
+#include "common/rung/phase.h"
 
 namespace ladder::cli {
 namespace {
@@ -149,6 +149,13 @@ void print_table(const fuzz::Result& result, std::span<const fuzz::Entry> entrie
 }
 
 }  // namespace
+
+std::vector<fuzz::Entry> fuzz_entries() {
+    std::vector<fuzz::Entry> entries;
+    for (const Phase& phase : phases())
+        entries.insert(entries.end(), phase.fuzz_entries.begin(), phase.fuzz_entries.end());
+    return entries;
+}
 
 std::string rerun_command(const fuzz::Request& request, std::uint64_t number) {
     return fmt::format("./ladder fuzz --device {} --seed {} --problem {}", request.device.is_cuda() ? "cuda" : "cpu",

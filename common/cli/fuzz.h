@@ -1,10 +1,15 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "common/fuzz/entry.h"
 #include "common/fuzz/run.h"
 
 namespace ladder::cli {
+
+/// Every public entry of every phase, as the fuzzer calls it. The order is part of what a seed means.
+std::vector<fuzz::Entry> fuzz_entries();
 
 /// Runs random problems with a live line of what is going on, then prints each failure with a test of it, and a table.
 fuzz::Result run_fuzz(const fuzz::Request& request);

@@ -39,7 +39,7 @@ int run(Options& options) {
 
 }  // namespace
 
-void add_fuzz(CLI::App& app, Action& action) {
+void add_command(CLI::App& app, Action& action) {
     const auto options = std::make_shared<Options>();
     CLI::App& command = *app.add_subcommand("fuzz", "Random problems for every entry, against the reference");
     command.footer(
@@ -49,7 +49,7 @@ void add_fuzz(CLI::App& app, Action& action) {
         "printed as a test to paste; the exit code is then 1. Ctrl-C ends the run with its table.\n\n"
         "  ./ladder fuzz --seconds 600 3 4        ten minutes on phases 3 and 4\n"
         "  ./ladder fuzz --seed 7 --problem 123   one problem again");
-    add_phases(command, options->request.phases, "phases to try, 0 to 5; all if none is named");
+    add_phases(command, options->request.phases, "try");
     options->target.add_device(command);
     const auto positive = CLI::PositiveNumber;
     command.add_option("--seconds", options->seconds, "how long to go on (default 60)")

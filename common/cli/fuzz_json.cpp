@@ -5,7 +5,6 @@
 
 #include "common/attention/machine.h"
 #include "common/cli/fuzz.h"
-#include "common/cli/fuzz_entries.h"
 #include "common/records/compact.h"
 
 namespace ladder::cli {

@@ -13,8 +13,7 @@ int run(int argc, char** argv) {
     app.require_subcommand(1);
     app.failure_message(CLI::FailureMessage::help);
     Action action;
-    for (const auto add : {add_run, add_overflow, add_fuzz, add_profile, add_bench, add_trace, add_quiz})
-        add(app, action);
+    add_command(app, action);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {

@@ -1,6 +1,6 @@
 """Asks ptxas how many registers each kernel takes, for the occupancy that `./ladder profile` reports.
 
-  python3 common/cli/measure_registers.py [ARCHITECTURE…]     writes common/cli/kernel_registers.json
+  python3 common/cli/measure_registers.py [ARCHITECTURE…]     writes rung/registers.json of each phase
 
 Compiles every kernel with the nvcc on PATH (or in /usr/local/cuda/bin) for the given compute capabilities, such as 90; without
 any, for all that the device profiles have and this nvcc knows. No GPU is needed; it takes a few minutes for each.
@@ -16,20 +16,20 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-OUTPUT = ROOT / "common/cli/kernel_registers.json"
+PHASES = [ROOT / folder for folder in (ROOT / "common/rung/phases.txt").read_text().split()]
 # Of the devices in common/simt/device/device_profile.cpp.
 CAPABILITIES = ["61", "70", "75", "80", "86", "89", "90", "100", "120"]
 
 
-def kernel_files():
-    return [path for path in sorted(ROOT.glob("phase*/*.cuh")) if "__global__" in path.read_text()]
+def kernel_files(phase):
+    return [path for path in sorted(phase.glob("*.cuh")) if "__global__" in path.read_text()]
 
 
-def fingerprint():
-    """FNV-1a over the .cuh files of the phases and of common/attention, in the order of their paths: tells whether the figures
-    are those of today's kernels. The program works it out in the same way (common/cli/registers.cpp)."""
+def fingerprint(phase):
+    """FNV-1a over the .cuh files of the phase and of common/attention, in the order of their paths: tells whether the figures
+    are those of today's kernels. The program works it out in the same way (common/rung/registers.cpp)."""
     value = 0xCBF29CE484222325
-    files = [*ROOT.glob("phase*/*.cuh"), *ROOT.glob("common/attention/*.cuh")]
+    files = [*phase.glob("*.cuh"), *ROOT.glob("common/attention/*.cuh")]
     for path in sorted(files, key=lambda p: p.relative_to(ROOT).as_posix()):
         for byte in path.read_bytes():
             value = (value ^ byte) * 0x100000001B3 % 2**64
@@ -37,7 +37,7 @@ def fingerprint():
 
 
 def instance_of(mangled):
-    """"_ZN6ladder4cuda…" -> "fa2_forward_kernel<f16, 64>"."""
+    """"_ZN6ladder4cuda…" -> "a_kernel<f16, 64>"."""
     text = subprocess.run(["c++filt", mangled], capture_output=True, text=True, check=True).stdout.strip()
     text = re.sub(r"^void |ladder::cuda::", "", text).replace("__half", "f16").replace("__nv_bfloat16", "bf16")
     depth = 0
@@ -62,19 +62,10 @@ def registers_of(messages):
     return found
 
 
-def main(wanted):
-    nvcc = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
-    if not nvcc:
-        sys.exit("measure_registers.py: there is no nvcc; install the CUDA Toolkit and put nvcc on PATH")
-    ask = lambda option: subprocess.run([nvcc, option], capture_output=True, text=True, check=True).stdout
-    known = set(re.findall(r"sm_(\d+)$", ask("--list-gpu-code"), re.MULTILINE))
-    if unknown := [c for c in wanted if c not in known]:
-        sys.exit(f"measure_registers.py: this nvcc does not know {', '.join(unknown)}; it knows {', '.join(sorted(known, key=int))}")
-    capabilities = wanted or [c for c in CAPABILITIES if c in known]
-
-    kernels, measured = {}, fingerprint()
+def measure(phase, nvcc, version, capabilities):
+    kernels, measured = {}, fingerprint(phase)
     with tempfile.TemporaryDirectory() as folder:
-        for path in kernel_files():
+        for path in kernel_files(phase):
             source = pathlib.Path(folder) / (path.stem + ".cu")
             source.write_text(f'#include "{path.relative_to(ROOT)}"\n')
             for capability in capabilities:
@@ -88,13 +79,28 @@ def main(wanted):
                     entry = {"registers": registers, **({"spilled_bytes": spilled} if spilled else {})}
                     kernels.setdefault(instance, {})[found_for] = entry
 
-    if fingerprint() != measured:
+    if fingerprint(phase) != measured:
         sys.exit("measure_registers.py: a kernel changed in the meantime; measure again")
-    version = re.search(r"release ([\d.]+), V([\d.]+)", ask("--version"))[2]
     lines = [f'    {json.dumps(name)}: {json.dumps(kernels[name])}' for name in sorted(kernels)]
-    OUTPUT.write_text('{\n  "compiler": ' + json.dumps(f"ptxas {version}") + ',\n  "fingerprint": ' + json.dumps(measured) +
+    output = phase / "rung/registers.json"
+    output.write_text('{\n  "compiler": ' + json.dumps(f"ptxas {version}") + ',\n  "fingerprint": ' + json.dumps(measured) +
                       ',\n  "kernels": {\n' + ",\n".join(lines) + "\n  }\n}\n")
-    print(f"{len(kernels)} kernels written to {OUTPUT.relative_to(ROOT)}")
+    print(f"{len(kernels)} kernels written to {output.relative_to(ROOT)}")
+
+
+def main(wanted):
+    nvcc = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
+    if not nvcc:
+        sys.exit("measure_registers.py: there is no nvcc; install the CUDA Toolkit and put nvcc on PATH")
+    ask = lambda option: subprocess.run([nvcc, option], capture_output=True, text=True, check=True).stdout
+    known = set(re.findall(r"sm_(\d+)$", ask("--list-gpu-code"), re.MULTILINE))
+    if unknown := [c for c in wanted if c not in known]:
+        sys.exit(f"measure_registers.py: this nvcc does not know {', '.join(unknown)}; it knows {', '.join(sorted(known, key=int))}")
+    capabilities = wanted or [c for c in CAPABILITIES if c in known]
+
+    version = re.search(r"release ([\d.]+), V([\d.]+)", ask("--version"))[2]
+    for phase in PHASES:
+        measure(phase, nvcc, version, capabilities)
 
 
 if __name__ == "__main__":

@@ -48,9 +48,9 @@ int profile(Options& options) {
     if (!sweeping) print_profile_problem(request.problem);
     std::vector<RungProfile> rungs;
     std::vector<Sweep> sweeps;
-    for (int phase = 0; phase < kPhases; ++phase) {
-        if (!request.phases.empty() && std::ranges::find(request.phases, phase) == request.phases.end()) continue;
-        fmt::print("\n{}\n", styled(Style::bold, fmt::format("Phase {}   {}", phase, phase_title(phase))));
+    for (const Phase& phase : phases()) {
+        if (!request.phases.empty() && std::ranges::count(request.phases, phase.number) == 0) continue;
+        fmt::print("\n{}\n", styled(Style::bold, fmt::format("Phase {}   {}", phase.number, phase.title)));
         if (sweeping) {
             for (Sweep& sweep : sweep_phase(phase, request, options.lengths, shared_bytes)) {
                 print_sweep(sweep);
@@ -60,7 +60,7 @@ int profile(Options& options) {
         }
         for (const Rung& rung : rungs_to_profile(request, phase)) {
             {
-                const Progress progress(fmt::format("phase {}: {} …", phase, rung.kernel));
+                const Progress progress(fmt::format("phase {}: {} …", phase.number, rung.kernel));
                 rungs.push_back(profile_rung(rung, request));
             }
             print_rung_profile(rungs.back(), request);
@@ -75,7 +75,7 @@ int profile(Options& options) {
 
 }  // namespace
 
-void add_profile(CLI::App& app, Action& action) {
+void add_command(CLI::App& app, Action& action) {
     const auto options = std::make_shared<Options>();
     CLI::App& command = *app.add_subcommand("profile", "What a profiler would count, kernel by kernel, without a GPU");
     command.footer(
@@ -88,7 +88,7 @@ void add_profile(CLI::App& app, Action& action) {
         "  ./ladder profile 2 3 --keys 512 --dtype f16     another problem\n"
         "  ./ladder profile 1 2 3 --sweep                  how traffic grows with N, and with shared memory\n"
         "  ./ladder profile 1 2 3 --plot figures           the same, drawn");
-    add_phases(command, options->request.phases, "phases to profile, 0 to 5; all if none is named");
+    add_phases(command, options->request.phases, "profile");
     options->target.add_options(command);
     ProfileProblem& p = options->request.problem;
     const auto count = [&](const char* name, auto& value, std::int64_t most, const char* help) {
@@ -103,10 +103,7 @@ void add_profile(CLI::App& app, Action& action) {
     const std::map<std::string, torch::ScalarType> types = {
         {"f32", torch::kFloat32}, {"f16", torch::kFloat16}, {"bf16", torch::kBFloat16}};
     add_named(command, "--dtype", p.dtype, types, "f32, f16 or bf16", "f32");
-    command.add_flag_callback(
-        "--causal", [&p] { p.causal = true; }, "with a causal mask in phases 4 and 5; the others know none");
-    command.add_flag_callback(
-        "--no-causal", [&p] { p.causal = false; }, "without one; if neither is given, phase 4 has one");
+    add_causal(command, p.causal);
     command.add_flag("--sweep", options->sweep, "instead: traffic over lengths N, and over shared memory M");
     command.add_option("--lengths", options->lengths, "the lengths N of --sweep")
         ->check(CLI::Range(1, 1 << 20).description(""))

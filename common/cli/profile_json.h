@@ -3,8 +3,8 @@
 #include <span>
 #include <string>
 
-#include "common/cli/profile.h"
 #include "common/cli/sweep.h"
+#include "common/rung/profile.h"
 
 namespace ladder::cli {
 

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "common/cli/profile.h"
 #include "common/cli/sweep.h"
+#include "common/rung/profile.h"
 
 namespace ladder::cli {
 

@@ -10,8 +10,8 @@
 
 #include "common/cli/command.h"
 #include "common/cli/quiz/session.h"
-#include "common/cli/rungs.h"
 #include "common/cli/terminal.h"
+#include "common/rung/phase.h"
 #include "common/simt/device/device.h"
 
 namespace ladder::cli {
@@ -77,7 +77,7 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add_quiz(CLI::App& app, Action& action) {
+void add_command(CLI::App& app, Action& action) {
     const auto options = std::make_shared<Options>();
     CLI::App& command = *app.add_subcommand("quiz", "Questions to predict, with answers computed on the spot");
     command.footer(
@@ -88,7 +88,7 @@ void add_quiz(CLI::App& app, Action& action) {
         "  ./ladder quiz --question 1.wall-a      one of them\n"
         "  ./ladder quiz 3 --seed 7 --show        with answers and reasons, for a teacher\n"
         "  printf 'a\\n?\\nb\\n' | ./ladder quiz 3 --seed 7 --json answers.json");
-    add_phases(command, options->phases, "phases to ask about, 0 to 5; all if none is named");
+    add_phases(command, options->phases, "ask about");
     command.add_option("--question", options->ids, "only the question with this id, see --list; may be repeated")
         ->type_name("ID")
         ->allow_extra_args(false);

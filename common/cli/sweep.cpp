@@ -46,7 +46,7 @@ Sweep empty_sweep(const Rung& rung, SweepVariable variable, std::string fixed) {
             .fixed = std::move(fixed)};
 }
 
-std::vector<Sweep> over_lengths(int phase, ProfileRequest request, std::span<const std::int64_t> lengths) {
+std::vector<Sweep> over_lengths(const Phase& phase, ProfileRequest request, std::span<const std::int64_t> lengths) {
     std::vector<Sweep> sweeps;
     for (const std::int64_t length : lengths) {
         request.problem.keys = length;
@@ -60,7 +60,7 @@ std::vector<Sweep> over_lengths(int phase, ProfileRequest request, std::span<con
     return sweeps;
 }
 
-std::vector<Sweep> over_shared_memory(int phase, ProfileRequest request, std::int64_t length,
+std::vector<Sweep> over_shared_memory(const Phase& phase, ProfileRequest request, std::int64_t length,
                                       std::span<const std::int64_t> shared_bytes) {
     request.problem.keys = length;
     std::vector<Sweep> sweeps;
@@ -108,7 +108,7 @@ double predicted_bytes(const Sweep& sweep, std::int64_t value) {
     return double(most.bytes) * std::pow(double(value) / double(most.value), sweep.predicted_slope);
 }
 
-std::vector<Sweep> sweep_phase(int phase, const ProfileRequest& request, std::span<const std::int64_t> lengths,
+std::vector<Sweep> sweep_phase(const Phase& phase, const ProfileRequest& request, std::span<const std::int64_t> lengths,
                                std::span<const std::int64_t> shared_bytes) {
     std::vector<Sweep> sweeps = over_lengths(phase, request, lengths);
     const std::int64_t longest = *std::ranges::max_element(lengths);

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "common/cli/profile.h"
+#include "common/rung/profile.h"
 
 namespace ladder::cli {
 
@@ -46,7 +46,7 @@ double predicted_bytes(const Sweep& sweep, std::int64_t value);
 
 /// Runs every rung of the phase at each length, and those whose tiles follow the shared memory at each amount of it as
 /// well. On the CPU machine.
-std::vector<Sweep> sweep_phase(int phase, const ProfileRequest& request, std::span<const std::int64_t> lengths,
+std::vector<Sweep> sweep_phase(const Phase& phase, const ProfileRequest& request, std::span<const std::int64_t> lengths,
                                std::span<const std::int64_t> shared_bytes);
 
 }  // namespace ladder::cli

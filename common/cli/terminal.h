@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "common/rung/human.h"
+
 namespace ladder::cli {
 
 /// Whether standard output is a terminal that wants colour: a terminal, TERM not "dumb", NO_COLOR unset or empty.
@@ -13,11 +15,6 @@ bool on_terminal();
 
 enum class Style { plain, bold, dim, good, bad, note };
 std::string styled(Style style, std::string_view text);
-
-/// "23.5 KiB"
-std::string human_bytes(std::uint64_t bytes);
-/// "412 ms", "3.1 s", "85 us"
-std::string human_time(double milliseconds);
 
 /// Breaks text into lines of at most `width` columns, each after `indent` spaces (the first line too).
 std::string wrapped(std::string_view text, int indent, int width = 100);

@@ -10,10 +10,10 @@
 
 #include "common/attention/machine.h"
 #include "common/attention/outputs.h"
-#include "common/cli/rungs.h"
 #include "common/cli/stopwatch.h"
 #include "common/cli/terminal.h"
 #include "common/fixture/fixture.h"
+#include "common/rung/phase.h"
 
 namespace ladder::cli {
 namespace {
@@ -152,9 +152,13 @@ void print_ladder(const TourResult& result) {
     }
     fmt::print("\n{}\n\n{}", styled(Style::bold, "The ladder"), table.text(2));
     std::string legend = "Busy SMs: how many of the GPU's multiprocessors get a block to work on.";
-    const auto walked = [&](int phase) { return std::ranges::count(result.rungs, phase, &RungResult::phase) > 0; };
-    if (walked(2) && walked(3))
-        legend += " On an input this short that, and not traffic, is what phase 3 gains over phase 2.";
+    const auto walked = [&](const Phase& p) {
+        return std::ranges::count(result.rungs, p.number, &RungResult::phase) > 0;
+    };
+    for (std::size_t i = 1; i < phases().size(); ++i)
+        if (const std::string& said = phases()[i].beside_the_phase_before;
+            !said.empty() && walked(phases()[i - 1]) && walked(phases()[i]))
+            legend += " " + said;
     fmt::print("\n{}", wrapped(legend, 2));
 }
 
@@ -178,10 +182,10 @@ TourResult run_tour(const TourRequest& request) {
                    simt::cpu_machine_checks() ? "" : " without its checks", result.device_name, result.profile);
     fmt::print("{}", wrapped(input.description, 14).replace(0, 14, "input         "));
 
-    for (int phase = 0; phase < kPhases; ++phase) {
-        if (!request.phases.empty() && std::ranges::find(request.phases, phase) == request.phases.end()) continue;
-        fmt::print("\n{}\n", styled(Style::bold, fmt::format("Phase {}   {}", phase, phase_title(phase))));
-        for (const Rung& rung : rungs_of_phase(phase, input)) {
+    for (const Phase& phase : phases()) {
+        if (!request.phases.empty() && std::ranges::count(request.phases, phase.number) == 0) continue;
+        fmt::print("\n{}\n", styled(Style::bold, fmt::format("Phase {}   {}", phase.number, phase.title)));
+        for (const Rung& rung : rungs_of(phase, input)) {
             result.rungs.push_back(walk(rung, request.device));
             print_rung(result.rungs.back());
         }

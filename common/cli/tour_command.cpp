@@ -5,7 +5,7 @@
 
 namespace ladder::cli {
 
-void add_run(CLI::App& app, Action& action) {
+void add_command(CLI::App& app, Action& action) {
     struct Options {
         TourRequest request;
         Target target;
@@ -21,7 +21,7 @@ void add_run(CLI::App& app, Action& action) {
         "  ./ladder run 2 3                 phases 2 and 3 only\n"
         "  ./ladder run --profile gtx1080   with the limits of a GeForce GTX 1080\n"
         "  ./ladder run --json tour.json    everything that was measured, for programs");
-    add_phases(command, options->request.phases, "phases to walk, 0 to 5; all if none is named");
+    add_phases(command, options->request.phases, "walk");
     options->target.add_options(command);
     command.add_option("--json", options->json, "also write everything to this file")->type_name("FILE");
     command.callback([options, &action] {

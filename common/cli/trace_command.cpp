@@ -7,11 +7,11 @@
 #include <stdexcept>
 
 #include "common/cli/command.h"
-#include "common/cli/profile.h"
 #include "common/cli/terminal.h"
 #include "common/cli/trace/json.h"
 #include "common/cli/trace/page.h"
 #include "common/cli/trace/run.h"
+#include "common/rung/profile.h"
 #include "common/simt/device/device.h"
 
 namespace ladder::cli {
@@ -22,17 +22,18 @@ struct TraceChoice {
     int phase = 0;
     std::string kernel = {};  ///< an entry's name; empty: all of the phase
     ProfileProblem problem{.heads = 1};
-    std::optional<std::int64_t> splits = {};  ///< of phase 5; chosen from the problem if absent
+    std::optional<std::int64_t> splits = {};  ///< chosen from the problem if absent
 };
 
 /// The rungs that `choice` names, ready to run. Throws std::invalid_argument where it names none.
 std::vector<Rung> rungs_to_trace(const TraceChoice& choice) {
-    if (choice.splits && choice.phase != 5)
-        throw std::invalid_argument(
-            fmt::format("--splits: phase {} splits nothing; only phase 5 takes it", choice.phase));
+    const Phase& phase = phase_numbered(choice.phase);
+    if (choice.splits && !phase.splits_keys)
+        throw std::invalid_argument(fmt::format("--splits: phase {} splits nothing; only {} takes it", choice.phase,
+                                                phases_that(&Phase::splits_keys)));
     RungInput input = random_input(choice.problem, torch::kCPU);
     input.splits = choice.splits;
-    std::vector<Rung> rungs = rungs_of_phase(choice.phase, input);
+    std::vector<Rung> rungs = rungs_of(phase, input);
     if (choice.kernel.empty()) return rungs;
     std::string names;
     for (const Rung& rung : rungs) names += (names.empty() ? "" : ", ") + rung.kernel;
@@ -59,15 +60,15 @@ struct Options {
 };
 
 void add_choice(CLI::App& command, TraceChoice& choice) {
-    command.add_option("PHASE", choice.phase, "phase to trace, 0 to 5")
+    command.add_option("PHASE", choice.phase, fmt::format("phase to trace, {}", phase_numbers()))
         ->type_name("")
         ->required()
-        ->check(CLI::Range(0, kPhases - 1).description(""));
+        ->check(phase_number());
     ProfileProblem& p = choice.problem;
     const auto count = [&](const char* name, auto& value, std::int64_t most, const char* help) {
         return command.add_option(name, value, help)->check(CLI::Range(std::int64_t{1}, most))->type_name("COUNT");
     };
-    command.add_option("--kernel", choice.kernel, "one entry of the phase, such as online_softmax; all if not given")
+    command.add_option("--kernel", choice.kernel, "one entry of the phase, as the tour names it; all if not given")
         ->type_name("NAME");
     count("--batch", p.batch, 65535, "sequences")->capture_default_str();
     count("--heads", p.heads, 65535, "query heads")->capture_default_str();
@@ -75,14 +76,13 @@ void add_choice(CLI::App& command, TraceChoice& choice) {
     count("--keys", p.keys, 1 << 20, "keys N")->capture_default_str();
     count("--queries", p.queries, 1 << 20, "queries; N if not given, 1 for the kernels made for few");
     count("--head-dim", p.head_dim, 256, "head dimension D")->capture_default_str();
-    count("--splits", choice.splits, 1024, "pieces that phase 5 splits the keys into; chosen if not given");
+    const std::string splits =
+        fmt::format("pieces that {} splits the keys into; chosen if not given", phases_that(&Phase::splits_keys));
+    count("--splits", choice.splits, 1024, splits.c_str());
     const std::map<std::string, torch::ScalarType> types = {
         {"f32", torch::kFloat32}, {"f16", torch::kFloat16}, {"bf16", torch::kBFloat16}};
     add_named(command, "--dtype", p.dtype, types, "f32, f16 or bf16", "f32");
-    command.add_flag_callback(
-        "--causal", [&p] { p.causal = true; }, "with a causal mask in phases 4 and 5; the others know none");
-    command.add_flag_callback(
-        "--no-causal", [&p] { p.causal = false; }, "without one; if neither is given, phase 4 has one");
+    add_causal(command, p.causal);
 }
 
 /// "4 --no-causal": another phase, with whatever differs from the first problem.
@@ -99,7 +99,7 @@ TraceChoice choice_beside(const TraceChoice& first, const std::string& text) {
             fmt::format("--beside \"{}\": {}; give a phase, and what differs, as in --beside \"4 --no-causal\"", text,
                         error.what()));
     }
-    if (choice.phase != 5 && text.find("--splits") == std::string::npos) choice.splits.reset();
+    if (!phase_numbered(choice.phase).splits_keys && text.find("--splits") == std::string::npos) choice.splits.reset();
     return choice;
 }
 
@@ -159,10 +159,9 @@ int trace(Options& options) {
             runs.push_back(trace_rung(rung, {.blocks = options.blocks, .budget_bytes = kPageBudget / rungs.size()}));
         }
         TracedRun& run = runs.back();
-        run.title = phase_title(run.phase);
+        run.title = phase_numbered(run.phase).title;
         run.dtype = dtype_name(choice->problem.dtype);
-        run.causal = run.phase == 4 ? choice->problem.causal.value_or(true)
-                                    : run.phase == 5 && choice->problem.causal.value_or(false);
+        run.causal = rung.causal;
         run.splits = choice->splits;
         if (!options.blocks.empty()) require_recorded_blocks(run);
         fmt::print("{:<22} {:<44} {}\n", run.kernel, blocks_text(run),
@@ -182,7 +181,7 @@ int trace(Options& options) {
 
 }  // namespace
 
-void add_trace(CLI::App& app, Action& action) {
+void add_command(CLI::App& app, Action& action) {
     const auto options = std::make_shared<Options>();
     CLI::App& command = *app.add_subcommand("trace", "A page that plays what a run did, step by step");
     command.footer(

@@ -1,24 +1,118 @@
-# ladder_add_phase(<folder> LABEL <phaseN> [KERNELS <name>…] [HOPPER_KERNELS <name>…] SOURCES <file>… TESTS <file>…)
+# The one list of the phases, a folder a line. Everything that goes through all of them goes through LADDER_PHASES.
+file(STRINGS "${PROJECT_SOURCE_DIR}/common/rung/phases.txt" LADDER_PHASES)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/common/rung/phases.txt")
+
+# phase3_… -> phase3
+function(ladder_phase_label result folder)
+    string(REGEX REPLACE "_.*" "" label "${folder}")
+    set(${result} "${label}" PARENT_SCOPE)
+endfunction()
+
+# ladder_add_phase(<folder> [KERNELS <name>…] [HOPPER_KERNELS <name>…] [SOURCES <file>…] [TESTS <file>…])
 #
 # Builds one phase. Each kernel file <name>.cuh is compiled once for each machine: by the C++ compiler for the CPU machine,
 # by nvcc for the GPU. Those of HOPPER_KERNELS, whose instructions exist on sm_90a alone, nvcc compiles for that and nothing else.
 # Tests run on the CPU, and a second time on the GPU where there is one.
 #
 #   <folder>        object library: kernels for every machine of this build, and the host entries
-#   <folder>_test   the tests, as CTest <folder>.cpu and <folder>.cuda with label <phaseN>
+#   <folder>_rung   object library: rung/rung.cpp, how the phase describes itself to the program (common/rung/phase.h)
+#   <folder>_quiz   object library: rung/quiz.cpp, its questions (common/rung/question.h), where it has some
+#   <folder>_test   the tests, as CTest <folder>.cpu and <folder>.cuda with label phaseN
 function(ladder_add_phase folder)
-    cmake_parse_arguments(PARSE_ARGV 1 phase "" "LABEL" "KERNELS;HOPPER_KERNELS;SOURCES;TESTS")
+    cmake_parse_arguments(PARSE_ARGV 1 phase "" "" "KERNELS;HOPPER_KERNELS;SOURCES;TESTS")
 
-    ladder_add_kernels(${folder} ${phase_KERNELS} HOPPER_KERNELS ${phase_HOPPER_KERNELS})
-    add_library(${folder} OBJECT ${phase_SOURCES})
-    target_link_libraries(${folder} PUBLIC ladder_headers ladder_torch)
-    target_precompile_headers(${folder} REUSE_FROM ladder_attention)
-    set_property(GLOBAL APPEND PROPERTY LADDER_PHASES ${folder})
-
+    if(phase_KERNELS OR phase_HOPPER_KERNELS)
+        ladder_add_kernels(${folder} ${phase_KERNELS} HOPPER_KERNELS ${phase_HOPPER_KERNELS})
+    endif()
+    if(phase_SOURCES)
+        add_library(${folder} OBJECT ${phase_SOURCES})
+        target_link_libraries(${folder} PUBLIC ladder_headers ladder_torch)
+        target_precompile_headers(${folder} REUSE_FROM ladder_attention)
+    endif()
     if(LADDER_LIBRARY_ONLY)
         return()
     endif()
-    ladder_add_test(${folder} LABELS ${phase_LABEL} SOURCES ${phase_TESTS} PHASES ${folder})
+    foreach(part rung quiz)
+        if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/rung/${part}.cpp")
+            add_library(${folder}_${part} OBJECT rung/${part}.cpp)
+            target_link_libraries(${folder}_${part} PUBLIC ladder_headers ladder_torch fmt::fmt-header-only)
+            target_precompile_headers(${folder}_${part} REUSE_FROM ladder_attention)
+        endif()
+    endforeach()
+    if(phase_TESTS)
+        ladder_phase_label(label ${folder})
+        ladder_add_test(${folder} LABELS ${label} SOURCES ${phase_TESTS} PHASES ${folder})
+    endif()
+endfunction()
+
+# ladder_list_phases(<target> <phase>…): an object library that knows these phases, and no other, by name: it defines phases()
+# and quiz::all_topics() by calling describe() and questions() of each. <target>_topics has the second.
+function(ladder_list_phases target)
+    set(declared)
+    set(described)
+    set(declared_questions)
+    set(asked)
+    foreach(phase IN LISTS ARGN)
+        string(APPEND declared "namespace ${phase} {\nPhase describe();\n}\n")
+        string(APPEND described "        phase_in(\"${phase}\", ${phase}::describe()),\n")
+        if(TARGET ${phase}_quiz)
+            string(APPEND declared_questions "namespace ${phase} {\nstd::vector<quiz::Topic> questions();\n}\n")
+            string(APPEND asked "        add(${phase}::questions());\n")
+        endif()
+    endforeach()
+    set(source "${CMAKE_CURRENT_BINARY_DIR}/${target}.cpp")
+    file(CONFIGURE OUTPUT "${source}" CONTENT "#include \"common/rung/phase.h\"
+
+namespace ladder {
+${declared}
+const std::vector<Phase>& phases() {
+    static const std::vector<Phase> all = {
+${described}    };
+    return all;
+}
+
+}  // namespace ladder
+")
+    set(topics_source "${CMAKE_CURRENT_BINARY_DIR}/${target}_topics.cpp")
+    file(CONFIGURE OUTPUT "${topics_source}" CONTENT "#include \"common/rung/question.h\"
+
+namespace ladder {
+${declared_questions}
+const std::vector<quiz::Topic>& quiz::all_topics() {
+    static const std::vector<Topic> all = [] {
+        std::vector<Topic> topics;
+        const auto add = [&](const std::vector<Topic>& more) { topics.insert(topics.end(), more.begin(), more.end()); };
+${asked}        return topics;
+    }();
+    return all;
+}
+
+}  // namespace ladder
+")
+    add_library(${target} OBJECT EXCLUDE_FROM_ALL "${source}")
+    target_link_libraries(${target} PUBLIC ladder_headers ladder_torch)
+    target_precompile_headers(${target} REUSE_FROM ladder_attention)
+    add_library(${target}_topics OBJECT EXCLUDE_FROM_ALL "${topics_source}")
+    target_link_libraries(${target}_topics PUBLIC ladder_headers)
+endfunction()
+
+# ladder_link_rungs(<target> <list> <phase>…): what a program needs to go through the phases of a list, kernels and all.
+function(ladder_link_rungs target list)
+    ladder_link_phases(${target} ${ARGN})
+    foreach(phase IN LISTS ARGN)
+        target_link_libraries(${target} PRIVATE ${phase}_rung)
+    endforeach()
+    target_link_libraries(${target} PRIVATE ${list} ladder_rung)
+endfunction()
+
+# ladder_link_questions(<target> <list> <phase>…): and their questions.
+function(ladder_link_questions target list)
+    foreach(phase IN LISTS ARGN)
+        if(TARGET ${phase}_quiz)
+            target_link_libraries(${target} PRIVATE ${phase}_quiz)
+        endif()
+    endforeach()
+    target_link_libraries(${target} PRIVATE ${list}_topics ladder_quiz)
 endfunction()
 
 # How kernels are compiled for the CPU machine. Pragmas for GPUs, such as `#pragma unroll`, mean nothing to a C++ compiler;
@@ -86,9 +180,14 @@ endfunction()
 # Everything that a program using <phase>… consists of.
 function(ladder_link_phases target)
     foreach(phase IN LISTS ARGN)
-        target_link_libraries(${target} PRIVATE ${phase} ${phase}_kernels_cpu)
-        if(LADDER_WITH_CUDA)
-            target_link_libraries(${target} PRIVATE ${phase}_kernels_cuda)
+        if(TARGET ${phase})
+            target_link_libraries(${target} PRIVATE ${phase})
+        endif()
+        if(TARGET ${phase}_kernels_cpu)
+            target_link_libraries(${target} PRIVATE ${phase}_kernels_cpu)
+            if(LADDER_WITH_CUDA)
+                target_link_libraries(${target} PRIVATE ${phase}_kernels_cuda)
+            endif()
         endif()
     endforeach()
     target_link_libraries(${target} PRIVATE ladder_common)

@@ -118,7 +118,7 @@ class Ladder:
             result = subprocess.run([self.program, *shlex.split(arguments)], capture_output=True, text=True,
                                     stdin=subprocess.DEVNULL, timeout=300, env={**os.environ, "NO_COLOR": "1"})
         except (OSError, subprocess.TimeoutExpired) as problem:
-            raise Problem(f"ladder {arguments}: {problem} (./ladder run builds the program)") from problem
+            raise Problem(f"ladder {arguments}: {problem} (cmake --build build --target ladder_cli builds the programs)") from problem
         if result.returncode != 0:
             raise Problem(f"ladder {arguments}: exit code {result.returncode}: {result.stderr.strip()[-400:]}")
         return result.stdout.splitlines()

@@ -6,7 +6,7 @@ Each problem runs twice through `ladder profile`: on the CPU machine, with the l
 ncu. Writes FILE.json and FILE.txt, and ends with 1 if a difference is left that nothing explains. What the counters mean, and
 which differences are to be expected, is in docs/counters.md.
 
-  --program PATH    the ladder program (build/common/cli/ladder)
+  --program PATH    the program that profiles (build/common/cli/ladder-profile)
   --ncu PATH        Nsight Compute's ncu (from PATH, or from the usual places)
   --profile NAME    the device profile of the GPU (found by the GPU's name)
   --keep FOLDER     keep ncu's CSV files and both JSON files of each problem there
@@ -318,7 +318,7 @@ def as_text(report):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", default=str(ROOT / "build/common/cli/ladder"))
+    parser.add_argument("--program", default=str(ROOT / "build/common/cli/ladder-profile"))
     parser.add_argument("--ncu", default=shutil.which("ncu") or "/usr/local/cuda/bin/ncu")
     parser.add_argument("--profile")
     parser.add_argument("--out", required=True, help="the results go to FILE.json and FILE.txt", metavar="FILE")

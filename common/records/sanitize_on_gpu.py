@@ -59,7 +59,7 @@ def sanitize(options, tool, problem, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", default=str(ROOT / "build/common/cli/ladder"), help="the ladder program")
+    parser.add_argument("--program", default=str(ROOT / "build/common/cli/ladder-profile"), help="the program that profiles")
     parser.add_argument("--sanitizer", default="compute-sanitizer", help="compute-sanitizer (from PATH)")
     parser.add_argument("--out", required=True, metavar="FILE", help="where the record goes")
     options = parser.parse_args()

@@ -34,10 +34,10 @@ AWESOME_SCRIPTS = {"doxygen-awesome-darkmode-toggle.js": "DoxygenAwesomeDarkMode
                    "doxygen-awesome-paragraph-link.js": "DoxygenAwesomeParagraphLink"}
 MATHJAX = pathlib.Path("/usr/share/javascript/mathjax")
 MATHJAX_PARTS = ("MathJax.js", "extensions", "jax/element", "jax/input/TeX", "jax/output/SVG")
-# Not in the reference are the program and the fuzzer, which no phase knows, the inside of the CPU machine, and what one machine
+# Not in the reference are the program and the fuzzer, how phases describe themselves to both, the inside of the CPU machine, and what one machine
 # has under the same names as another, where they are documented.
 NOT_IN_REFERENCE = re.compile(
-    r"common/(cli|fuzz)/|common/simt/(counters|machine|memory)|common/simt/\w+/(bare_\w+|\w+_unchecked"
+    r"common/(cli|fuzz|rung)/|common/simt/(counters|machine|memory)|common/simt/\w+/(bare_\w+|\w+_unchecked"
     r"|(cached_access|early_launch|fast_exp2|launch|watch)_cpu|(float16|launch|views)_cuda|copy_queue|fault_handler|fmaxf|leniency"
     r"|matrix_instructions|race_advice)\.h")
 LANGUAGES = {".h": ".cpp", ".cpp": ".cpp", ".cuh": ".cpp", ".cu": ".cpp", ".py": ".py"}

@@ -56,14 +56,14 @@ TEST(Occupancy, UnknownRegistersLimitNothing) {
 }
 
 TEST(KernelName, IsTheSameForBothMachines) {
-    const std::string expected = "fa2_forward_kernel<f16, 64>";
+    const std::string expected = "any_forward_kernel<f16, 64>";
     EXPECT_EQ(
-        instance_from_symbol("_ZN6ladder3cpu18fa2_forward_kernelIN4simt3cpu3f16ELi64EEEvNS0_14ForwardTensorsIT_EE"),
+        instance_from_symbol("_ZN6ladder3cpu18any_forward_kernelIN4simt3cpu3f16ELi64EEEvNS0_14ForwardTensorsIT_EE"),
         expected);
-    EXPECT_EQ(instance_from_symbol("_ZN6ladder4cuda18fa2_forward_kernelI6__halfLi64EEEvNS0_14ForwardTensorsIT_EE"),
+    EXPECT_EQ(instance_from_symbol("_ZN6ladder4cuda18any_forward_kernelI6__halfLi64EEEvNS0_14ForwardTensorsIT_EE"),
               expected);
-    EXPECT_EQ(instance_from_symbol("_ZN6ladder4cuda13scores_kernelIfEEvNS0_15StandardTensorsIT_EE"),
-              "scores_kernel<float>");
+    EXPECT_EQ(instance_from_symbol("_ZN6ladder4cuda13sample_kernelIfEEvNS0_15StandardTensorsIT_EE"),
+              "sample_kernel<float>");
     EXPECT_EQ(instance_from_symbol("main"), "");
     EXPECT_EQ(instance_from_symbol(nullptr), "");
 }

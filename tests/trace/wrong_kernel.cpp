@@ -4,7 +4,7 @@
 //   trace_wrong_kernel FILE.html            a kernel that lacks a barrier
 //   trace_wrong_kernel FILE.html result     one that has it, and a wrong result
 
-#include <torch/torch.h>
+#include <ATen/Functions.h>
 
 #include <fstream>
 #include <iostream>
@@ -22,7 +22,7 @@ constexpr int kKeys = 64, kTile = 32;
 
 /// Scores of one query, 32 keys at a time, each read by another thread than the one that fetched it.
 template <bool kSecondBarrier>
-void scores_kernel(simt::GlobalTensor<const float, 4> K) {
+void wrong_kernel(simt::GlobalTensor<const float, 4> K) {
     simt::SharedArena arena;
     const auto K_j = arena.tile<float, kTile, 4>("K_j");
     const auto keys = K.slice(0, 0);
@@ -40,15 +40,15 @@ void scores_kernel(simt::GlobalTensor<const float, 4> K) {
 
 template <bool kSecondBarrier>
 int run(const char* file, const reference::Comparison& verdict) {
-    const torch::Tensor k = torch::ones({1, 1, kKeys, 4});
+    const torch::Tensor k = at::ones({1, 1, kKeys, 4});
     const auto launch = [&]() -> std::vector<torch::Tensor> {
         const cudaLaunchConfig_t config{
             .gridDim = dim3(1), .blockDim = dim3(kTile), .dynamicSmemBytes = kTile * 4 * sizeof(float)};
-        simt::launch("scores_kernel", config, scores_kernel<kSecondBarrier>,
+        simt::launch("wrong_kernel", config, wrong_kernel<kSecondBarrier>,
                      simt::global_tensor<const float, 4>(tensor_argument("K", k)));
         return {};
     };
-    cli::Rung rung{};
+    Rung rung{};
     rung.kernel = "scores";
     rung.inputs = {{"k", k}};
     rung.run = launch;

@@ -103,7 +103,7 @@ std::vector<Contestant> contestants_of(const Case& what, const Tensors& inputs, 
     std::vector<Contestant> all;
     for (const std::string& entry : what.entries) {
         try {
-            all.push_back(entry_named(entry, what.problem, inputs));
+            all.push_back(contestant_named(entry, what.problem, inputs));
         } catch (const std::invalid_argument& refusal) {
             all.push_back({.name = entry, .not_available = short_reason(refusal)});
         }

@@ -26,10 +26,10 @@ struct Contestant {
 
 /// The entry `name` of this repository on a problem like `inputs`; throws std::invalid_argument for an unknown name,
 /// and what the entry throws for a problem that it does not take.
-Contestant entry_named(const std::string& name, const Problem& problem, const Tensors& inputs);
+Contestant contestant_named(const std::string& name, const Problem& problem, const Tensors& inputs);
 
-/// What else takes part when `entries` are timed on this problem: the combine kernel of a split decode, and phase 3
-/// without a mask beside phase 4 with one.
+/// What else takes part when `entries` are timed on this problem: the first steps of those that have one, and where
+/// there is a mask, the entries that are compared without it.
 std::vector<Contestant> companions(const std::vector<std::string>& entries, const Problem& problem,
                                    const Tensors& inputs);
 

@@ -16,30 +16,15 @@ namespace {
 constexpr const char* kInk = "#808890";
 
 std::string colour_of(const std::string& name) {
-    static const std::map<std::string, std::string> colours = {{"safe_softmax", "#c2703d"},
-                                                               {"online_softmax", "#d18f3a"},
-                                                               {"block_plain_softmax", "#cdb56f"},
-                                                               {"block_softmax", "#b8963e"},
-                                                               {"online_attention", "#a8a23f"},
-                                                               {"standard_attention", "#c9586a"},
-                                                               {"q_blocked_attention", "#b565a7"},
-                                                               {"qv_blocked_attention", "#8f74c4"},
-                                                               {"fa1_plain_forward", "#e5ab74"},
-                                                               {"fa1_forward", "#d9822b"},
-                                                               {"fa2_plain_forward", "#6aa5d8"},
-                                                               {"fa2_forward", "#3b8fd6"},
-                                                               {"causal_plain_forward", "#6fbab3"},
-                                                               {"causal_forward", "#2fa39a"},
-                                                               {"flash_decode_plain", "#8cc290"},
-                                                               {"flash_decode", "#4f9d54"},
-                                                               {"torch", "#8a6fb8"},
-                                                               {"math", "#b0707a"},
-                                                               {"efficient", "#7f8f3a"},
-                                                               {"flash", "#c9772b"},
-                                                               {"cuDNN", "#3f9b7a"},
-                                                               {"fa2", "#3b8fd6"}};
-    const auto found = colours.find(name);
-    return found == colours.end() ? kInk : found->second;
+    for (const Entry& entry : all_entries())
+        if (name == entry.name || name == entry.unmasked_peer) return entry.colour;
+    static const std::map<std::string, std::string> peers = {{"torch", "#8a6fb8"},
+                                                             {"math", "#b0707a"},
+                                                             {"efficient", "#7f8f3a"},
+                                                             {"flash", "#c9772b"},
+                                                             {"cuDNN", "#3f9b7a"}};
+    const auto found = peers.find(name);
+    return found == peers.end() ? kInk : found->second;
 }
 
 /// The look that all figures share. gnuplot's SVG has no background unless one is asked for.

@@ -3,35 +3,13 @@
 #include <torch/types.h>
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
-#include "common/attention/arguments.h"
+#include "common/rung/bench.h"
 
 namespace ladder::cli::bench {
 
-/// What is computed, and so what its speed is counted in.
-enum class Work {
-    softmax,    ///< bytes: the matrix once in, once out
-    attention,  ///< floating-point operations
-    decode,     ///< bytes: every key and value once
-};
-
-/// One problem, fully determined by these fields.
-struct Problem {
-    Work work = Work::attention;
-    torch::ScalarType dtype = torch::kFloat32;
-    std::int64_t batch = 1;
-    std::int64_t query_heads = 1;
-    std::int64_t kv_heads = 1;
-    std::int64_t queries = 1;   ///< Sq; the rows of a softmax
-    std::int64_t keys = 1;      ///< Sk; the columns of a softmax
-    std::int64_t head_dim = 1;  ///< D; 1 for a softmax
-    Mask mask = Mask::none;
-    std::optional<std::int64_t> splits = {};  ///< of a decode; as planned when absent
-
-    friend bool operator==(const Problem&, const Problem&) = default;
-};
+using namespace ladder::bench;
 
 /// Pairs of a query and a key that it sees, in one head: Sq Sk without a mask.
 std::int64_t visible_pairs(const Problem& problem);

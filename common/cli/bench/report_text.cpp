@@ -7,6 +7,7 @@
 
 #include "common/cli/bench/report.h"
 #include "common/cli/terminal.h"
+#include "common/rung/phase.h"
 
 namespace ladder::cli::bench {
 namespace {
@@ -98,11 +99,21 @@ Occupied occupied_by(const Measurement& rung) {
     return most;
 }
 
+/// The entry whose first step was measured in any of the rows; null if there is none.
+const Entry* entry_of_steps(const std::vector<Row>& rows) {
+    const auto measured = [&](const Entry& entry) {
+        return entry.first_step &&
+               std::ranges::any_of(rows, [&](const Row& r) { return r.result->find(entry.first_step->name); });
+    };
+    const auto found = std::ranges::find_if(all_entries(), measured);
+    return found == all_entries().end() ? nullptr : &*found;
+}
+
 Table table_of(const Report& report, const std::vector<Row>& rows) {
     using Align = Table::Align;
     const std::vector<std::string> peers = peers_of(rows);
     const auto any = [&](const auto& predicate) { return std::ranges::any_of(rows, predicate); };
-    const bool merges = any([](const Row& r) { return r.result->find("flash_decode_parts") != nullptr; });
+    const Entry* const in_steps = entry_of_steps(rows);
     const bool on_gpu = any([](const Row& r) { return occupied_by(*r.rung).registers > 0; });
 
     std::vector<Table::Column> columns = {{"problem"},
@@ -111,7 +122,7 @@ Table table_of(const Report& report, const std::vector<Row>& rows) {
                                           {name_of(rows.front().result->unit()), Align::right},
                                           {"ceil.", Align::right}};
     for (const std::string& peer : peers) columns.push_back({peer == "efficient" ? "effic." : peer, Align::right});
-    if (merges) columns.push_back({"merge", Align::right});
+    if (in_steps) columns.push_back({in_steps->first_step->heading, Align::right});
     columns.push_back({"shared", Align::right});
     if (on_gpu) {
         columns.push_back({"regs", Align::right});
@@ -135,11 +146,10 @@ Table table_of(const Report& report, const std::vector<Row>& rows) {
             const Measurement* peer = result->find(name);
             cells.push_back({peer ? times(ratio(*result, *rung, *peer)) : "-"});
         }
-        if (merges) {
-            const bool measured = rung->name == "flash_decode";  // the first kernel of which the parts come
-            const Measurement* parts = measured ? result->find("flash_decode_parts") : nullptr;
-            cells.push_back({parts && parts->available()
-                                 ? percent(1.0 - parts->milliseconds.median / rung->milliseconds.median)
+        if (in_steps) {
+            const Measurement* step = rung->name == in_steps->name ? result->find(in_steps->first_step->name) : nullptr;
+            cells.push_back({step && step->available()
+                                 ? percent(1.0 - step->milliseconds.median / rung->milliseconds.median)
                                  : "-"});
         }
         const Occupied occupied = occupied_by(*rung);
@@ -249,10 +259,16 @@ std::string legend(const Report& report) {
         "its rate ours is; above 1 ours is faster. TFLOP/s count 4 D for each query and key that see each other, GB/s "
         "of "
         "a softmax one read and one write, of decoding each key and value once. float32 is never rounded to tf32.";
-    if (std::ranges::any_of(report.cases, [](const CaseResult& c) { return c.what.phase == 4; }))
-        text += " fa2: phase 3 on the same tensors without the mask.";
-    if (std::ranges::any_of(report.cases, [](const CaseResult& c) { return c.find("flash_decode_parts"); }))
-        text += " merge: what the whole takes more than its first kernel alone; sN: N splits asked for.";
+    const auto any = [&](const auto& predicate) { return std::ranges::any_of(report.cases, predicate); };
+    if (any([](const CaseResult& c) { return c.what.problem.mask != Mask::none; }))
+        for (const Phase& phase : phases())
+            for (const Entry& entry : phase.bench_entries)
+                if (!entry.unmasked_peer.empty())
+                    text += fmt::format(" {}: phase {} on the same tensors without the mask.", entry.unmasked_peer,
+                                        phase.number);
+    for (const Entry& entry : all_entries())
+        if (entry.first_step && any([&](const CaseResult& c) { return c.find(entry.first_step->name); }))
+            text += fmt::format(" {}: {}.", entry.first_step->heading, entry.first_step->legend);
     return wrapped(text, 2, kWidth);
 }
 

@@ -9,8 +9,6 @@
 
 namespace ladder::cli::bench {
 
-using Tensors = std::vector<torch::Tensor>;
-
 /// Random inputs of a problem, standard normal: {q, k, v}, or {x} for a softmax. The same seed gives the same numbers
 /// on the same kind of device.
 Tensors make_inputs(const Problem& problem, torch::Device device, std::uint64_t seed);

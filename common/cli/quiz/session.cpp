@@ -11,8 +11,8 @@
 #include <optional>
 
 #include "common/cli/launch_json.h"
-#include "common/cli/rungs.h"
 #include "common/cli/terminal.h"
+#include "common/rung/phase.h"
 
 namespace ladder::cli::quiz {
 namespace {
@@ -130,8 +130,8 @@ std::vector<Turn> hold_session(const Request& request, std::istream& answers) {
     std::vector<Turn> turns;
     for (const Topic& topic : request.topics) {
         if (turns.empty() || turns.back().question.phase != topic.phase())
-            fmt::print("\n{}\n",
-                       styled(Style::bold, fmt::format("Phase {}   {}", topic.phase(), phase_title(topic.phase()))));
+            fmt::print("\n{}\n", styled(Style::bold, fmt::format("Phase {}   {}", topic.phase(),
+                                                                 phase_numbered(topic.phase()).title)));
         const Question question = drawn(topic, request.seed);
         print_question(question, turns.size() + 1, request.topics.size());
         turns.push_back(take_turn(question, request.echo, answers));
@@ -179,11 +179,11 @@ void print_score(const std::vector<Turn>& turns, std::size_t questions) {
                    {std::to_string(s.skipped)},
                    {std::to_string(s.wrong)}});
     };
-    int phases = 0;
-    for (int phase = 0; phase < kPhases; ++phase) {
+    int answered_phases = 0;
+    for (const Phase& phase : phases()) {
         Sums sums;
         for (const Turn& turn : turns) {
-            if (turn.question.phase != phase) continue;
+            if (turn.question.phase != phase.number) continue;
             const bool right = turn.outcome == Outcome::right;
             sums.at_once += turn.at_once();
             sums.later += right && !turn.at_once();
@@ -191,18 +191,18 @@ void print_score(const std::vector<Turn>& turns, std::size_t questions) {
             sums.wrong += int(turn.attempts.size()) - right;
         }
         if (!sums.any()) continue;
-        ++phases;
-        add_row(fmt::format("{} {}", phase, phase_title(phase)), sums);
+        ++answered_phases;
+        add_row(fmt::format("{} {}", phase.number, phase.title), sums);
         all.at_once += sums.at_once;
         all.later += sums.later;
         all.skipped += sums.skipped;
         all.wrong += sums.wrong;
     }
-    if (phases == 0) {
+    if (answered_phases == 0) {
         fmt::print("\nNo question was answered.\n");
         return;
     }
-    if (phases > 1) add_row("all", all);
+    if (answered_phases > 1) add_row("all", all);
     const int answered = all.at_once + all.later + all.skipped;
     fmt::print("\n{}   {} of {} questions done\n{}", styled(Style::bold, "Score"), answered, questions, table.text(2));
 }

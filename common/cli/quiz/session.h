@@ -5,9 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "common/cli/quiz/question.h"
+#include "common/rung/question.h"
 
 namespace ladder::cli::quiz {
+
+using namespace ladder::quiz;
 
 enum class Outcome {
     right,    ///< at the first attempt or a later one

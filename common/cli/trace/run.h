@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "common/cli/rungs.h"
+#include "common/rung/rung.h"
 #include "common/simt/report/machine_error.h"
 #include "common/simt/report/trace.h"
 

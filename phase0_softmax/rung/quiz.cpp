@@ -2,11 +2,14 @@
 
 #include <cmath>
 
-#include "common/cli/quiz/measure.h"
-#include "common/cli/quiz/question.h"
+#include "common/rung/measure.h"
+#include "common/rung/question.h"
 #include "phase0_softmax/online_attention.h"
 
-namespace ladder::cli::quiz {
+namespace ladder::phase0_softmax {
+
+using namespace quiz;
+
 namespace {
 
 Measured softmax(const char* entry, std::int64_t rows, std::int64_t N) {
@@ -229,7 +232,7 @@ Question shuffles(Draw& draw) {
 
 }  // namespace
 
-std::vector<Topic> phase0_topics() {
+std::vector<Topic> questions() {
     return {{"0.safe-passes", "how many bytes safe softmax reads", safe_passes},
             {"0.online-saving", "how much of that online softmax saves", online_saving},
             {"0.larger-maximum", "what happens to l when a larger maximum arrives", larger_maximum},
@@ -239,4 +242,4 @@ std::vector<Topic> phase0_topics() {
             {"0.shuffles", "how many shuffles a warp's reductions take", shuffles}};
 }
 
-}  // namespace ladder::cli::quiz
+}  // namespace ladder::phase0_softmax

@@ -1,4 +1,4 @@
-#include "common/cli/registers.h"
+#include "common/rung/registers.h"
 
 #include <fmt/format.h>
 
@@ -9,13 +9,13 @@
 #include <stdexcept>
 #include <vector>
 
-namespace ladder::cli {
+namespace ladder {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// FNV-1a over the kernels' text, as measure_registers.py has it.
-std::string fingerprint(const fs::path& repository) {
+/// FNV-1a over the text of a phase's kernels, as measure_registers.py has it.
+std::string fingerprint(const fs::path& repository, const fs::path& phase) {
     std::vector<std::string> files;
     const auto add_folder = [&](const fs::path& folder) {
         for (const fs::directory_entry& entry : fs::directory_iterator(folder))
@@ -23,8 +23,7 @@ std::string fingerprint(const fs::path& repository) {
                 files.push_back(entry.path().lexically_relative(repository).generic_string());
     };
     add_folder(repository / "common/attention");
-    for (const fs::directory_entry& entry : fs::directory_iterator(repository))
-        if (entry.is_directory() && entry.path().filename().string().starts_with("phase")) add_folder(entry.path());
+    add_folder(phase);
     std::ranges::sort(files);
 
     std::uint64_t value = 0xcbf29ce484222325;
@@ -39,16 +38,23 @@ std::string fingerprint(const fs::path& repository) {
 }  // namespace
 
 RecordedRegisters::RecordedRegisters(const fs::path& repository) {
-    const fs::path file = repository / "common/cli/kernel_registers.json";
+    for (const fs::directory_entry& entry : fs::directory_iterator(repository))
+        if (entry.is_directory() && entry.path().filename().string().starts_with("phase"))
+            read(repository, entry.path());
+}
+
+void RecordedRegisters::read(const fs::path& repository, const fs::path& phase) {
+    const fs::path file = phase / "rung/registers.json";
     std::ifstream stream(file);
     if (!stream) return;
     try {
         const auto record = nlohmann::json::parse(stream);
-        source_ = record.at("compiler");
-        if (record.at("fingerprint") != fingerprint(repository)) source_ += ", before the kernels were last changed";
+        std::string source = record.at("compiler");
+        if (record.at("fingerprint") != fingerprint(repository, phase))
+            source += ", before the kernels were last changed";
         for (const auto& [kernel, capabilities] : record.at("kernels").items())
             for (const auto& [capability, figures] : capabilities.items())
-                registers_[kernel][std::stoi(capability)] = figures.at("registers");
+                figures_[kernel].insert_or_assign(std::stoi(capability), Figure{figures.at("registers"), source});
     } catch (const std::exception& error) {
         throw std::runtime_error(
             fmt::format("{}: not what common/cli/measure_registers.py writes ({}); run it again, or "
@@ -62,11 +68,12 @@ const RecordedRegisters& RecordedRegisters::instance() {
     return recorded;
 }
 
-std::optional<int> RecordedRegisters::of(const std::string& kernel_instance, int compute_capability) const {
-    const auto kernel = registers_.find(kernel_instance);
-    if (kernel == registers_.end()) return std::nullopt;
+std::optional<RecordedRegisters::Figure> RecordedRegisters::of(const std::string& kernel_instance,
+                                                               int compute_capability) const {
+    const auto kernel = figures_.find(kernel_instance);
+    if (kernel == figures_.end()) return std::nullopt;
     const auto found = kernel->second.find(compute_capability);
     return found == kernel->second.end() ? std::nullopt : std::optional(found->second);
 }
 
-}  // namespace ladder::cli
+}  // namespace ladder

@@ -3,12 +3,15 @@
 
 #include <cmath>
 
-#include "common/cli/quiz/measure.h"
-#include "common/cli/quiz/question.h"
+#include "common/rung/measure.h"
+#include "common/rung/question.h"
 #include "phase5_decoding/decode.h"
 #include "phase5_decoding/split_plan.h"
 
-namespace ladder::cli::quiz {
+namespace ladder::phase5_decoding {
+
+using namespace quiz;
+
 namespace {
 
 /// One token on a T4: 40 multiprocessors, a few splits for a few hundred keys.
@@ -278,7 +281,7 @@ Question barriers(Draw& draw) {
 
 }  // namespace
 
-std::vector<Topic> phase5_topics() {
+std::vector<Topic> questions() {
     return {{"5.weighted-mean", "what O two splits make", weighted_mean},
             {"5.whole-lse", "what LSE two splits make", whole_lse},
             {"5.empty-split", "what a split without keys does to it", empty_split},
@@ -289,4 +292,4 @@ std::vector<Topic> phase5_topics() {
             {"5.barriers", "how barriers grow with the keys", barriers}};
 }
 
-}  // namespace ladder::cli::quiz
+}  // namespace ladder::phase5_decoding

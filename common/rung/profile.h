@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "common/attention/arguments.h"
-#include "common/cli/rungs.h"
-#include "common/simt/device/occupancy.h"
+#include "common/rung/phase.h"
 #include "common/simt/report/launch_log.h"
+#include "common/simt/device/occupancy.h"
 
-namespace ladder::cli {
+namespace ladder {
 
 /// The problem that the kernels are profiled on. What is absent gets a default that suits each phase.
 struct ProfileProblem {
@@ -24,7 +24,7 @@ struct ProfileProblem {
     std::int64_t keys = 256;
     std::int64_t head_dim = 64;
     torch::ScalarType dtype = torch::kFloat32;
-    std::optional<bool> causal = {};  ///< in phase 4, not in phase 5; the others know no mask
+    std::optional<bool> causal = {};  ///< as the phase has it, see CausalMask
 };
 
 struct ProfileRequest {
@@ -55,6 +55,7 @@ struct RungProfile {
     Growth growth = {};
     std::map<std::string, std::uint64_t> tensor_bytes = {};
     std::vector<Repetition> repetitions = {};
+    std::map<std::string, std::int64_t> tiles = {};
     std::vector<LaunchProfile> launches = {};
 
     bool ran() const { return refusal.empty(); }
@@ -67,8 +68,8 @@ struct RungProfile {
 /// Random tensors of the problem. Drawn on the CPU with a fixed seed: the same on every device and every run.
 RungInput random_input(const ProfileProblem& problem, torch::Device device);
 
-/// The rungs of the phases asked for, ready to run on random tensors.
-std::vector<Rung> rungs_to_profile(const ProfileRequest& request, int phase);
+/// The rungs of the phase, ready to run on random tensors.
+std::vector<Rung> rungs_to_profile(const ProfileRequest& request, const Phase& phase);
 
 /// Runs the rung once and looks at its launches. A problem that the kernel or the device refuses is a finding, too: it
 /// goes to RungProfile::refusal.
@@ -79,4 +80,4 @@ RungProfile profile_rung(const Rung& rung, const ProfileRequest& request,
 /// kernels compute in, without tensor cores.
 double ridge_point(const simt::DeviceProfile& device);
 
-}  // namespace ladder::cli
+}  // namespace ladder

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <initializer_list>
 #include <iterator>
 #include <optional>
@@ -9,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ladder::cli::quiz {
+namespace ladder::quiz {
 
 /// What a question offers, or wants to be typed: words, and for most questions the number behind them.
 struct Answer {
@@ -47,7 +48,7 @@ struct Question {
     /// A number is to be typed, right within this relative distance; 0 wants it exactly. Absent: a choice is made.
     std::optional<double> tolerance = {};
 
-    std::string source = {};             ///< what computed the answer: "fa1_forward, counted on the CPU machine …"
+    std::string source = {};             ///< what computed the answer
     std::string command = {};            ///< that shows the same
     std::string section = {};            ///< of the phase's chapter
     std::optional<double> formula = {};  ///< the right number again, by a way of its own
@@ -87,18 +88,12 @@ struct Topic {
     const char* about;  ///< a line for --list
     Question (*make)(Draw& draw);
 
-    int phase() const { return id[0] - '0'; }
+    int phase() const { return std::atoi(id); }
 };
 
-/// The topics of a phase, from easy to hard.
-std::vector<Topic> phase0_topics();
-std::vector<Topic> phase1_topics();
-std::vector<Topic> phase2_topics();
-std::vector<Topic> phase3_topics();
-std::vector<Topic> phase4_topics();
-std::vector<Topic> phase5_topics();
-
-/// Of all phases, in their order.
+/// The topics of all phases, in their order. A phase that has some has a function `std::vector<quiz::Topic>
+/// questions()` in its namespace, from easy to hard; what calls them is generated from the list, see
+/// LadderAddPhase.cmake.
 const std::vector<Topic>& all_topics();
 
 /// The topic's question with the sizes that `number` stands for; its choices stand as they were written. Throws
@@ -113,7 +108,7 @@ Question draw_question(const Topic& topic, std::uint64_t seed);
 /// last digit); and unless all that is said of a question is there.
 void check(const Question& question);
 
-/// "phase2_fa1/README.md"
+/// Its file, from the top of the repository.
 std::string chapter_of(int phase);
 
-}  // namespace ladder::cli::quiz
+}  // namespace ladder::quiz

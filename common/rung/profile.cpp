@@ -1,4 +1,4 @@
-#include "common/cli/profile.h"
+#include "common/rung/profile.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Functions.h>
@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "common/cli/registers.h"
+#include "common/rung/registers.h"
 
-namespace ladder::cli {
+namespace ladder {
 namespace {
 
 bool same_kind(const simt::LaunchRecord& a, const simt::LaunchRecord& b) {
@@ -22,12 +22,12 @@ void find_registers(LaunchProfile& profile, const simt::DeviceProfile* device) {
         profile.registers = registers;
         profile.registers_source = "the CUDA driver";
     } else if (device) {
-        const RecordedRegisters& recorded = RecordedRegisters::instance();
         const int capability = 10 * device->compute_major + device->compute_minor;
-        profile.registers = recorded.of(profile.launch.instance, capability);
-        if (profile.registers)
-            profile.registers_source = fmt::format("{} for compute capability {}.{}", recorded.source(),
+        if (const auto recorded = RecordedRegisters::instance().of(profile.launch.instance, capability)) {
+            profile.registers = recorded->per_thread;
+            profile.registers_source = fmt::format("{} for compute capability {}.{}", recorded->source,
                                                    device->compute_major, device->compute_minor);
+        }
     }
 }
 
@@ -86,18 +86,16 @@ RungInput random_input(const ProfileProblem& p, torch::Device device) {
     const auto random = [&](at::IntArrayRef sizes) {
         return at::randn(sizes, numbers, at::TensorOptions().dtype(torch::kFloat32)).to(p.dtype).to(device);
     };
-    const Mask mask = Mask::causal_bottom_right;
     return {.q = random({p.batch, p.heads, queries, p.head_dim}),
             .k = random({p.batch, kv_heads, p.keys, p.head_dim}),
             .v = random({p.batch, kv_heads, p.keys, p.head_dim}),
             .newest = random({p.batch, p.heads, few, p.head_dim}),
             .scores = random({p.batch * p.heads * queries, p.keys}),
-            .causal_mask = p.causal.value_or(true) ? mask : Mask::none,
-            .decoding_mask = p.causal.value_or(false) ? mask : Mask::none};
+            .causal = p.causal};
 }
 
-std::vector<Rung> rungs_to_profile(const ProfileRequest& request, int phase) {
-    return rungs_of_phase(phase, random_input(request.problem, request.device));
+std::vector<Rung> rungs_to_profile(const ProfileRequest& request, const Phase& phase) {
+    return rungs_of(phase, random_input(request.problem, request.device));
 }
 
 RungProfile profile_rung(const Rung& rung, const ProfileRequest& request, simt::LaunchLog::Detail detail) {
@@ -107,7 +105,8 @@ RungProfile profile_rung(const Rung& rung, const ProfileRequest& request, simt::
                         .formula = rung.bytes,
                         .growth = rung.growth,
                         .tensor_bytes = rung.tensor_bytes,
-                        .repetitions = rung.repetitions};
+                        .repetitions = rung.repetitions,
+                        .tiles = rung.tiles};
     for (const auto& [name, tensor] : rung.inputs) profile.shapes[name] = tensor.sizes().vec();
     const simt::DeviceProfile* device = request.profile.empty() ? nullptr : &simt::device_profile(request.profile);
     const simt::LaunchLog log(detail);
@@ -124,4 +123,4 @@ double ridge_point(const simt::DeviceProfile& device) {
     return device.fp32_tflops * 1e12 / (device.memory_bandwidth_gb_s * 1e9);
 }
 
-}  // namespace ladder::cli
+}  // namespace ladder

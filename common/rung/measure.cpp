@@ -1,14 +1,16 @@
-#include "common/cli/quiz/measure.h"
+#include "common/rung/measure.h"
 
 #include <ATen/Functions.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <stdexcept>
 
+#include "common/rung/phase.h"
 #include "common/simt/report/trace.h"
 
-namespace ladder::cli::quiz {
+namespace ladder::quiz {
 namespace {
 
 std::string command_for(int phase, const ProfileProblem& p, std::string_view device) {
@@ -63,7 +65,7 @@ std::uint64_t Measured::traffic_by_formula() const { return profile.formula.read
 Measured measure(int phase, const std::string& entry, const ProfileProblem& problem, std::string_view device) {
     const simt::ScopedCpuDevice imitated(simt::device_from(simt::device_profile(device)));
     const ProfileRequest request{.phases = {phase}, .profile = std::string(device), .problem = problem};
-    const std::vector<Rung> rungs = rungs_to_profile(request, phase);
+    const std::vector<Rung> rungs = rungs_to_profile(request, phase_numbered(phase));
     const auto rung = std::ranges::find(rungs, entry, &Rung::kernel);
     if (rung == rungs.end()) throw std::logic_error(fmt::format("quiz: phase {} has no {}", phase, entry));
     Measured measured{.profile = profile_rung(*rung, request, simt::LaunchLog::Detail::bytes),
@@ -77,6 +79,15 @@ Measured measure(int phase, const std::string& entry, const ProfileProblem& prob
         throw std::logic_error(
             fmt::format("quiz: {}: {} moves other bytes than its formula says", measured.command, entry));
     return measured;
+}
+
+Measured measure_before(int phase, const ProfileProblem& problem, std::string_view device) {
+    const simt::ScopedCpuDevice imitated(simt::device_from(simt::device_profile(device)));
+    const auto here = std::ranges::find(phases(), phase, &Phase::number);
+    if (here == phases().begin() || here == phases().end())
+        throw std::logic_error(fmt::format("quiz: no phase comes before phase {}", phase));
+    const Phase& before = *std::prev(here);
+    return measure(before.number, rungs_of(before, random_input(problem, torch::kCPU)).back().kernel, problem, device);
 }
 
 std::vector<double> watched(const char* name, const std::function<void()>& run) {
@@ -116,4 +127,4 @@ std::string python_command(std::span<const double> scores, std::string_view entr
         values.empty() ? "torch.ones_like(k)" : fmt::format("torch.tensor([{}.]){}", list_of(values), column));
 }
 
-}  // namespace ladder::cli::quiz
+}  // namespace ladder::quiz

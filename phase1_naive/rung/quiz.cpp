@@ -1,10 +1,13 @@
 #include <fmt/format.h>
 
-#include "common/cli/quiz/measure.h"
-#include "common/cli/quiz/question.h"
+#include "common/rung/measure.h"
+#include "common/rung/question.h"
 #include "phase1_naive/overflow.h"
 
-namespace ladder::cli::quiz {
+namespace ladder::phase1_naive {
+
+using namespace quiz;
+
 namespace {
 
 Question scores_read(Draw& draw) {
@@ -207,7 +210,7 @@ Question one_key_more(Draw& draw) {
 
 }  // namespace
 
-std::vector<Topic> phase1_topics() {
+std::vector<Topic> questions() {
     return {{"1.scores-read", "how many bytes of S the textbook's three kernels read", scores_read},
             {"1.growth", "what twice the tokens cost", growth},
             {"1.scheme-a-keys", "how often scheme A reads K", scheme_a_keys},
@@ -216,4 +219,4 @@ std::vector<Topic> phase1_topics() {
             {"1.wall-b", "how far scheme B moves the wall", wall_b}};
 }
 
-}  // namespace ladder::cli::quiz
+}  // namespace ladder::phase1_naive

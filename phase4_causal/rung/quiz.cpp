@@ -3,11 +3,14 @@
 
 #include <cmath>
 
-#include "common/cli/quiz/measure.h"
-#include "common/cli/quiz/question.h"
+#include "common/rung/measure.h"
+#include "common/rung/question.h"
 #include "phase4_causal/causal.h"
 
-namespace ladder::cli::quiz {
+namespace ladder::phase4_causal {
+
+using namespace quiz;
+
 namespace {
 
 // The tiles of causal.cuh for D = 64, as the chapter has them; each question's formula holds them against a run.
@@ -232,7 +235,7 @@ Question base_two(Draw& draw) {
 
 }  // namespace
 
-std::vector<Topic> phase4_topics() {
+std::vector<Topic> questions() {
     return {{"4.visible", "how many keys a query sees", visible},
             {"4.blind-rows", "how many queries see nothing", blind_rows},
             {"4.empty-row", "what such a query gets", empty_row},
@@ -242,4 +245,4 @@ std::vector<Topic> phase4_topics() {
             {"4.base-two", "what m is in powers of 2", base_two}};
 }
 
-}  // namespace ladder::cli::quiz
+}  // namespace ladder::phase4_causal

@@ -1,4 +1,4 @@
-#include "common/cli/quiz/question.h"
+#include "common/rung/question.h"
 
 #include <fmt/format.h>
 
@@ -8,11 +8,11 @@
 #include <stdexcept>
 #include <utility>
 
-#include "common/cli/rungs.h"
-#include "common/cli/terminal.h"
 #include "common/fuzz/random.h"
+#include "common/rung/human.h"
+#include "common/rung/phase.h"
 
-namespace ladder::cli::quiz {
+namespace ladder::quiz {
 namespace {
 
 /// "1,572,864"; four digits stand as they are.
@@ -87,17 +87,6 @@ const Choice* Question::choice_of(double typed) const {
     return found == choices.end() ? nullptr : &*found;
 }
 
-const std::vector<Topic>& all_topics() {
-    static const std::vector<Topic> topics = [] {
-        std::vector<Topic> all;
-        for (const auto phase :
-             {phase0_topics, phase1_topics, phase2_topics, phase3_topics, phase4_topics, phase5_topics})
-            for (const Topic& topic : phase()) all.push_back(topic);
-        return all;
-    }();
-    return topics;
-}
-
 Question question_of(const Topic& topic, std::uint64_t number) {
     Draw draw(number);
     Question question = topic.make(draw);
@@ -142,10 +131,6 @@ void check(const Question& q) {
     }
 }
 
-std::string chapter_of(int phase) {
-    constexpr const char* folders[kPhases] = {"phase0_softmax", "phase1_naive",  "phase2_fa1",
-                                              "phase3_fa2",     "phase4_causal", "phase5_decoding"};
-    return fmt::format("{}/README.md", folders[phase]);
-}
+std::string chapter_of(int phase) { return phase_numbered(phase).folder + "/README.md"; }
 
-}  // namespace ladder::cli::quiz
+}  // namespace ladder::quiz

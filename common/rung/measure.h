@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "common/attention/options.h"
-#include "common/cli/profile.h"
+#include "common/rung/profile.h"
 #include "common/simt/device/device.h"
 
-namespace ladder::cli::quiz {
+namespace ladder::quiz {
 
 /// One entry's run on the CPU machine, counted.
 struct Measured {
@@ -30,12 +30,16 @@ struct Measured {
     std::uint64_t collectives() const { return profile.total().warp_collectives; }
     const LaunchProfile& launch(std::size_t number = 0) const { return profile.launches.at(number); }
     std::uint64_t blocks() const { return launch().launch.blocks(); }
+    std::int64_t tile(const std::string& name) const { return profile.tiles.at(name); }  ///< see Rung::tiles
 };
 
 /// Runs the entry on random tensors, on the CPU machine with the limits of `device`. Throws std::logic_error if it
 /// refuses the problem, or if what it moved is not what its formula says: a quiz must not teach what is not so.
 Measured measure(int phase, const std::string& entry, const ProfileProblem& problem,
                  std::string_view device = simt::kDefaultProfile);
+
+/// The same of the last rung of the phase before `phase`, to compare with.
+Measured measure_before(int phase, const ProfileProblem& problem, std::string_view device = simt::kDefaultProfile);
 
 /// The values that row 0 of the first head went through, as the kernel showed them under `name` ("m", "l", "rescale").
 std::vector<double> watched(const char* name, const std::function<void()>& run);
@@ -63,4 +67,4 @@ std::string python_command(std::span<const double> scores, std::string_view entr
 /// "1, 3, 2"
 std::string list_of(std::span<const double> numbers);
 
-}  // namespace ladder::cli::quiz
+}  // namespace ladder::quiz

@@ -2,12 +2,14 @@
 
 #include <cmath>
 
-#include "common/cli/quiz/measure.h"
-#include "common/cli/quiz/question.h"
-#include "phase2_fa1/fa1_tiles.h"
+#include "common/rung/measure.h"
+#include "common/rung/question.h"
 #include "phase3_fa2/fa2.h"
 
-namespace ladder::cli::quiz {
+namespace ladder::phase3_fa2 {
+
+using namespace quiz;
+
 namespace {
 
 // The tiles of fa2.cuh for D = 64, as the chapter has them; each question's formula holds them against a run.
@@ -73,9 +75,9 @@ Question keys_read(Draw& draw) {
 
 Question output_moved(Draw& draw) {
     const std::int64_t N = draw({192, 256});
-    const Measured fa1 = measure(2, "fa1_forward", {.heads = 1, .keys = N}, "gtx1080");
+    const Measured phase2 = measure_before(3, {.heads = 1, .keys = N}, "gtx1080");
     const Measured run = measure(3, "fa2_forward", {.heads = 1, .keys = N}, "gtx1080");
-    const std::uint64_t O = N * kD * sizeof(float), before = fa1.read("O") + fa1.written("O");
+    const std::uint64_t O = N * kD * sizeof(float), before = phase2.read("O") + phase2.written("O");
     Question q{
         .situation = fmt::format("One head, N = {}, D = 64, float32, on a GTX 1080. O has {} bytes. Phase 2 reads and "
                                  "writes {} bytes of it.",
@@ -204,25 +206,24 @@ Question residents(Draw& draw) {
 Question more_or_less(Draw& draw) {
     const char* const device = draw({"gtx1080", "t4"});
     const std::int64_t N = draw({384, 512});
-    const Measured fa1 = measure(2, "fa1_forward", {.heads = 1, .keys = N}, device),
+    const Measured phase2 = measure_before(3, {.heads = 1, .keys = N}, device),
                    run = measure(3, "fa2_forward", {.heads = 1, .keys = N}, device);
-    const double ratio = double(run.traffic()) / double(fa1.traffic());
+    const double ratio = double(run.traffic()) / double(phase2.traffic());
     Question q{
         .situation = fmt::format("One head, N = {}, D = 64, float32, on {}. Phase 2 takes tiles as large as the shared "
                                  "memory allows and moves {} bytes. Phase 3 has B_r = 64.",
-                                 N, simt::device_profile(device).product, fa1.traffic()),
+                                 N, simt::device_profile(device).product, phase2.traffic()),
         .ask = "How many bytes does phase 3 move, compared to that?",
         .hint = "Phase 2 moves about 3 N^2 d / B_c elements, phase 3 about 2 N^2 d / B_r.",
         .source = run.source,
         .command = run.command,
         .section = "What it moves",
-        .formula = double(run.traffic_by_formula()) / double(fa1.traffic_by_formula())};
-    const int B_c = fa1_tiles(simt::device_from(simt::device_profile(device)), simt::ElementType::f32, kD).B_c;
+        .formula = double(run.traffic_by_formula()) / double(phase2.traffic_by_formula())};
     q.right(
         times(ratio),
         fmt::format("{} bytes: 2 / 64 is less than 3 / {}. With tiles of more than 96 keys phase 2 would move less. "
                     "That phase 3 is faster even so, it owes to its {} blocks in place of 1, and to O in registers.",
-                    run.traffic(), B_c, run.blocks()));
+                    run.traffic(), phase2.tile("B_c"), run.blocks()));
     q.wrong(times(1 / ratio), "The other way round: compare 3 / B_c and 2 / B_r.");
     q.wrong(times(1),
             "Both are Θ(N^2 d^2 / M), but a Θ hides the constants and the tiles. Only where 3 / B_c is 2 / B_r, with "
@@ -235,7 +236,7 @@ Question more_or_less(Draw& draw) {
 
 }  // namespace
 
-std::vector<Topic> phase3_topics() {
+std::vector<Topic> questions() {
     return {{"3.blocks", "how many blocks FlashAttention-2 launches", blocks},
             {"3.keys-read", "how many bytes of K it asks for", keys_read},
             {"3.output-moved", "what becomes of the journeys of O", output_moved},
@@ -245,4 +246,4 @@ std::vector<Topic> phase3_topics() {
             {"3.more-or-less", "whether it moves fewer bytes than FlashAttention-1", more_or_less}};
 }
 
-}  // namespace ladder::cli::quiz
+}  // namespace ladder::phase3_fa2

@@ -4,10 +4,13 @@
 
 #include <cmath>
 
-#include "common/cli/quiz/measure.h"
-#include "common/cli/quiz/question.h"
+#include "common/rung/measure.h"
+#include "common/rung/question.h"
 
-namespace ladder::cli::quiz {
+namespace ladder::phase2_fa1 {
+
+using namespace quiz;
+
 namespace {
 
 /// fa1_forward on one sequence with D = 64 in float32, and the tiles that it takes for that.
@@ -204,7 +207,7 @@ Question old_share(Draw& draw) {
 
 }  // namespace
 
-std::vector<Topic> phase2_topics() {
+std::vector<Topic> questions() {
     return {{"2.blocks", "how many blocks FlashAttention-1 launches", blocks},
             {"2.outer-steps", "how often it reads Q, for a device's tiles", outer_steps},
             {"2.queries-read", "how many bytes of K and Q it reads", queries_read},
@@ -213,4 +216,4 @@ std::vector<Topic> phase2_topics() {
             {"2.old-share", "what the old O is multiplied by", old_share}};
 }
 
-}  // namespace ladder::cli::quiz
+}  // namespace ladder::phase2_fa1
