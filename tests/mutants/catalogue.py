@@ -291,7 +291,7 @@ def part(text):
 
 
 def add_selection(parser):
-    parser.add_argument("phases", nargs="*", metavar="PHASE", help=f"folders, such as phase3_fa2, or {SHARED}; none: all")
+    parser.add_argument("phases", nargs="*", metavar="PHASE", help=f"folders of phases, or {SHARED}; none: all")
     parser.add_argument("--part", type=part, metavar="K/N", help="only the K-th of N parts")
 
 

@@ -16,16 +16,14 @@ TEXT = {"", ".cmake", ".cpp", ".cu", ".cuh", ".h", ".in", ".js", ".json", ".py",
 # What may name them, and why. A folder stands for all that is in it.
 ALLOWED = {
     "common/rung/phases.txt": "the one list",
-    "common/classroom/judge": "recognises what a phase's wrong kernels answer",
-    "docs/compare_with_ncu.py": "explains where single kernels may differ from what the model counts",
-    "docs/figures": "draws what single kernels do",
     "docs/results": "recorded results",
-    "tests/mutants": "the catalogue of wrong kernels",
+    "common/python": "has a function for each operator, with its types and its help",
+    "tests/mutants": "tries changed host code, the phases' entries among it, which only whole calls can judge",
+    "tests/structure_test.py": "has trees with mistakes, whose folders are called like phases",
     "tests/reference_test.cpp": "computes attention in ways of its own, one of them called like a phase's",
     "tests/cli": "holds the program's output, phase by phase, against what the chapters promise",
     "tests/python": "calls every operator by its name, as Python does",
     "tests/site": "looks in the site's index for names that must be there, and for some that must not",
-    "tests/classroom": "writes the attempts of learners at exercises of the phases",
     "tests/machine_speed": "races three kernels against plain loops that compute the same",
     "tests/fuzz": "has tests of phases as the fuzzer prints them, to see that they compile",
 }
@@ -54,7 +52,7 @@ def files():
 
 def found(words, text):
     """(line number, word) for each of the words in the text."""
-    pattern = re.compile(r"(?<![\w])(" + "|".join(sorted(map(re.escape, words), key=len, reverse=True)) + r")(?!\w)")
+    pattern = re.compile(r"(?<![\w])(" + "|".join(sorted(map(re.escape, words), key=len, reverse=True)) + r")(?!\w|\.(?:cuh|cpp|h)\b)")
     return [(number, match[1]) for number, line in enumerate(text.splitlines(), 1) for match in pattern.finditer(line)]
 
 
