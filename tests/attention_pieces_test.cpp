@@ -7,6 +7,7 @@
 #include <limits>
 #include <set>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "common/attention/copy_tile.cuh"
@@ -155,6 +156,14 @@ TEST(WithHeadDim, TakesTheNextLargerOne) {
     EXPECT_EQ(compiled_head_dim(128), 128);
     EXPECT_EQ(compiled_head_dim(256), 256);
     EXPECT_THROW(compiled_head_dim(257), std::invalid_argument);
+}
+
+TEST(WithWideHeadDim, TakesTheLargestBeyondIt) {
+    for (const auto& [head_dim, compiled] : {std::pair(1, 32), std::pair(65, 128), std::pair(256, 128)}) {
+        int found = 0;
+        with_tiled_head_dim(head_dim, [&]<int D>(std::integral_constant<int, D>) { found = D; });
+        EXPECT_EQ(found, compiled);
+    }
 }
 
 TEST(WithElementType, TakesTheOneOfThatTag) {

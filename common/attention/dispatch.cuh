@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -32,17 +33,22 @@ void with_element_type_of(CompiledElements<T...>, simt::ElementType type, Use&& 
                                     " elements: no kernel is compiled for them; convert the tensor");
 }
 
+/// The last of the sizes D…, which rise.
+template <int... D>
+constexpr int largest_of(std::integer_sequence<int, D...>) {
+    int largest = 0;
+    ((largest = D), ...);
+    return largest;
+}
+
 /// Calls `use(std::integral_constant<int, D>())` with the first of the sizes D… that holds `head_dim`. Throws
 /// std::invalid_argument where none does.
 template <int... D, class Use>
 void with_first_that_holds(std::integer_sequence<int, D...>, std::int64_t head_dim, Use&& use) {
     const bool found = ((head_dim <= D && (use(std::integral_constant<int, D>()), true)) || ...);
-    if (!found) {
-        int largest = 0;
-        ((largest = D), ...);
-        throw std::invalid_argument("head dimension " + std::to_string(head_dim) + "; 1 to " + std::to_string(largest) +
-                                    " are accepted");
-    }
+    if (!found)
+        throw std::invalid_argument("head dimension " + std::to_string(head_dim) + "; 1 to " +
+                                    std::to_string(largest_of(std::integer_sequence<int, D...>())) + " are accepted");
 }
 
 /// Calls `use(std::type_identity<T>())` with the kernel's element type for `type`.
@@ -59,10 +65,12 @@ void with_head_dim(std::int64_t head_dim, Use&& use) {
     with_first_that_holds(KernelHeadDims(), head_dim, use);
 }
 
-/// The same for kernels of register tiles (register_tile.cuh).
+/// The same for kernels of register tiles (register_tile.cuh), and beyond their largest size with that one: a host entry
+/// asks what such a kernel needs before it asks whether it can run.
 template <class Use>
 void with_tiled_head_dim(std::int64_t head_dim, Use&& use) {
-    with_first_that_holds(TiledKernelHeadDims(), head_dim, use);
+    with_first_that_holds(TiledKernelHeadDims(), std::min<std::int64_t>(head_dim, largest_of(TiledKernelHeadDims())),
+                           use);
 }
 
 /// How many pieces of b make up a: the quotient, rounded up. a >= 0, b > 0.
