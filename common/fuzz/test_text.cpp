@@ -49,7 +49,7 @@ std::string code_of(NonFinite::Value value) {
     return "NAN";
 }
 
-/// fa2_forward -> Fa2Forward; "f32_q1_k65_d1, splits 3" -> F32Q1K65D1Splits3. GoogleTest takes no punctuation in names.
+/// some_entry -> SomeEntry; "f32_q1_k65_d1, splits 3" -> F32Q1K65D1Splits3. GoogleTest takes no punctuation in names.
 std::string camel_case(const std::string& text) {
     std::string result;
     bool word_begins = true;

@@ -14,12 +14,12 @@ namespace ladder::reference {
 /// What every attention entry promises beyond the right answer, one check for each promise. The phases' tests call
 /// them:
 ///
-///     TEST(Fa2, IgnoresBatchNeighbours) { EXPECT_TRUE(ignores_batch_neighbours(fa2_forward)); }
+///     TEST(Entry, IgnoresBatchNeighbours) { EXPECT_TRUE(ignores_batch_neighbours(entry)); }
 ///
 /// All run on test_device(), and a failure names each case that failed. A check that is given no cases fails. What an
 /// entry throws is a failure of the case at hand, unless the check asks for it.
 
-/// The form of a traffic formula, such as fa2_forward_bytes.
+/// The form of a traffic formula, such as a phase has for each entry.
 using AttentionBytes = std::function<GlobalBytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                                  const AttentionOptions& options)>;
 

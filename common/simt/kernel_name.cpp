@@ -15,7 +15,7 @@ void replace_all(std::string& text, const std::string& what, const std::string& 
         text.replace(at, what.size(), by);
 }
 
-/// "void ladder::cpu::fa2_forward_kernel<simt::cpu::f16, 64>(…)" -> "fa2_forward_kernel<simt::cpu::f16, 64>"
+/// "void ladder::cpu::forward_kernel<simt::cpu::f16, 64>(…)" -> "forward_kernel<simt::cpu::f16, 64>"
 std::string without_scope_and_parameters(const std::string& text) {
     int depth = 0;
     std::size_t begin = 0;

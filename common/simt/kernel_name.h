@@ -4,7 +4,7 @@
 
 namespace simt {
 
-/// A kernel's name with its template arguments, "fa2_forward_kernel<f16, 64>", the same for both machines, from the
+/// A kernel's name with its template arguments, "forward_kernel<f16, 64>", the same for both machines, from the
 /// name that the linker knows it by. Empty for null, and for what is no mangled name.
 std::string instance_from_symbol(const char* mangled);
 

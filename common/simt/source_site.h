@@ -25,7 +25,7 @@ class SourceSite {
     unsigned line() const { return packed_ & 0xffff; }
     bool known() const { return packed_ != 0; }
 
-    /// "phase3_fa2/fa2.cuh:88": the last two components of the path are enough to find it, and do not depend on where
+    /// "folder/kernel.cuh:88": the last two components of the path are enough to find it, and do not depend on where
     /// the repository was cloned.
     std::string text() const;
 

@@ -38,7 +38,7 @@ def all_pages(root=ROOT):
 
 
 def label(page):
-    """What Doxygen calls a page, and the name of its HTML file: phase3_fa2, primer, results, contributing."""
+    """What Doxygen calls a page, and the name of its HTML file: a phase's folder, primer, results, contributing."""
     if page == START:
         return "index"
     name = page.removesuffix(".md").removesuffix("/README").removeprefix("docs/")

@@ -12,7 +12,7 @@
 
 namespace ladder::classroom {
 
-/// What an exercise is asked to do, as its entry (phase3_fa2/exercises/fa2_entry.cpp, for example) sees it: tensors and
+/// What an exercise is asked to do, as its entry (exercises/…_entry.cpp of a phase) sees it: tensors and
 /// numbers by name.
 ///
 /// Inputs cannot be written, and what lies behind any tensor cannot be touched: a stray raw pointer ends the program,

@@ -66,8 +66,8 @@ class Block {
     void run(const Launch& launch, uint3 index);
 
     // Both are inlined into the kernel down to the switch between stacks, unless a sanitizer forbids it. Measured with
-    // the switch in block.cpp instead: a meeting took 8 ns rather than 6, and an unchecked fa2_forward half as long
-    // again.
+    // the switch in block.cpp instead: a meeting took 8 ns rather than 6, and an unchecked kernel of phase 3 half as
+    // long again.
     [[gnu::always_inline]] void barrier(SourceSite site) {
         if constexpr (kHidesMachine)
             meet_at_barrier_out_of_sight(site);
