@@ -16,13 +16,14 @@ ROOT = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else ".").resolve()
 COMMON = {
     "simt": set(),
     "fixture": set(),
+    "records": set(),
     "distributed": set(),
     "attention": {"simt"},
     "reference": {"attention", "simt"},
     "fuzz": {"reference", "attention", "simt"},
     "classroom": {"reference", "attention", "simt"},
     "rung": {"fuzz", "reference", "attention", "fixture", "simt"},
-    "cli": {"rung", "fuzz", "reference", "attention", "fixture", "simt"},
+    "cli": {"rung", "fuzz", "reference", "attention", "fixture", "records", "simt"},
 }
 
 # Of common/simt, from the ground up. First what both machines share, then the inside of the CPU machine, then the subjects: what a

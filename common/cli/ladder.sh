@@ -1,6 +1,6 @@
 #!/bin/sh
 # Hands over to the program of a command, ladder-<command> beside this script. `./ladder <command>` builds it.
-here=$(dirname "$0")
+here=${0%/*}
 program="$here/ladder-${1:-}"
 if [ -z "${1:-}" ] || [ ! -x "$program" ]; then
     echo "ladder: no program here for the command \"${1:-}\"; these are built:" >&2

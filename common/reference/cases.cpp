@@ -59,8 +59,9 @@ int64_t tiled_work(const AttentionCase& problem) {
 
 /// One big dimension at a time, or several that are not so big: 513 keys in one head, nine heads with 65 keys.
 bool is_quick(const AttentionCase& problem) {
-    constexpr int64_t kMostTiledWork = 2'700'000, kMostHeads = 20, kMostElements = 17'000;
-    return tiled_work(problem) <= kMostTiledWork && problem.batch * problem.query_heads <= kMostHeads &&
+    constexpr int64_t kMostTiledWork = 2'700'000, kMostWork = 1'200'000, kMostHeads = 20, kMostElements = 17'000;
+    return tiled_work(problem) <= kMostTiledWork && work(problem) <= kMostWork &&
+           problem.batch * problem.query_heads <= kMostHeads &&
            problem.query_length * problem.head_dim <= kMostElements &&
            problem.key_length * problem.head_dim <= kMostElements &&
            problem.query_length * problem.key_length <= kMostElements;
