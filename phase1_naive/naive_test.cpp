@@ -112,7 +112,7 @@ TEST(Naive, NearlyAllStandardCasesFitTheSmallestModernDevice) {
         int refused = 0;
         for (const AttentionCase& problem : standard_cases())
             refused += shared_need(shape_of(problem, scheme.scheme, 16), problem.key_length).total() > 101376;
-        EXPECT_LE(100 * refused, int(standard_cases().size())) << scheme.name;
+        EXPECT_LE(20 * refused, int(standard_cases().size())) << scheme.name;
     }
 }
 

@@ -228,7 +228,7 @@ TEST(Pipelined, RefusesWhatItCannotTake) {
         const simt::ScopedCpuDevice imitated(simt::device_from(simt::device_profile(profile)));
         return refuses(half({1, 1, 1, 256}), half({1, 1, 9, 256}), {}, mentions);
     };
-    EXPECT_TRUE(on("v100", {"flash_decode_pipelined", "8.0"}));
+    EXPECT_TRUE(on("v100", {"flash_decode_pipelined", "cp.async"}));
     EXPECT_TRUE(on("rtx4090", {"flash_decode_pipelined", "shared memory"}));
 }
 

@@ -28,9 +28,10 @@ constexpr simt::ElementType element_type_of() {
 template <class... T, class Use>
 void with_element_type_of(CompiledElements<T...>, simt::ElementType type, Use&& use) {
     const bool found = ((type == element_type_of<T>() && (use(std::type_identity<T>()), true)) || ...);
-    if (!found)
-        throw std::invalid_argument(std::string(name_of(type)) +
-                                    " elements: no kernel is compiled for them; convert the tensor");
+    if (found) return;
+    std::string known;
+    ((known += (known.empty() ? "" : ", ") + std::string(name_of(element_type_of<T>()))), ...);
+    throw std::invalid_argument(std::string(name_of(type)) + " elements: no kernel takes them; " + known + " are accepted");
 }
 
 /// The last of the sizes D…, which rise.

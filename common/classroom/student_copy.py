@@ -166,9 +166,15 @@ def inner_part(exercise, hints):
             "start": start_path(exercise)}
 
 
+def learners_files():
+    """What some exercise asks to be written: a phase's kernels, and a few headers that phases share."""
+    return {exercise.file for exercise in exercises.read()}
+
+
 def files_for(exercise):
-    """{path: text} of what it needs from its phase."""
-    needed = {path: marks.solution((ROOT / path).read_text()) for path in included_files(exercise) if path.startswith("phase")}
+    """{path: text} of what it needs from its phase, and of what other exercises ask for."""
+    needed = {path: marks.solution((ROOT / path).read_text()) for path in included_files(exercise)
+              if path.startswith("phase") or path in learners_files()}
     return needed | {start_path(exercise): exercise.starting_point()}
 
 
@@ -196,7 +202,7 @@ def write(chosen, words, target, hints):
             copy_tree(part, target)
     for path in FILES:
         copy_file(path, target)
-    for path in LEFT_OUT:
+    for path in (*LEFT_OUT, *(path for path in learners_files() if path.startswith(WHOLE))):
         (target / path).unlink()
     hidden = set().union(*(secrets(exercise) for exercise in chosen))
     for path in PAGES:
@@ -230,7 +236,7 @@ def leaked(chosen, waiting, target):
     for exercise in to_be_written(chosen):
         before = [other for other in chosen if other.phase == exercise.phase and other.number < exercise.number and other not in waiting]
         needed = set().union(*(files_for(other) for other in before))
-        for path in sorted((target / exercise.phase).rglob("*")):
+        for path in sorted([*(target / exercise.phase).rglob("*"), *(target / "common/attention").rglob("*")]):
             name = str(path.relative_to(target))
             if path.is_file() and path.suffix in (".cuh", ".h", ".cpp", ".md") and name not in needed \
                     and show([path.read_text()], secrets(exercise)):

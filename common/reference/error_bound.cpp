@@ -41,7 +41,7 @@ torch::Tensor roundings_of_sum(const torch::Tensor& terms) {
 }  // namespace
 
 torch::Tensor score_errors(const torch::Tensor& q, const torch::Tensor& k, double scale) {
-    constexpr int64_t kBlock = 16;
+    constexpr int64_t kBlock = 8;
     const int64_t D = q.size(-1);
     const torch::Tensor all = at::matmul(q, k.transpose(-1, -2));
     torch::Tensor before = at::zeros_like(all), magnitude = at::zeros_like(all);

@@ -152,8 +152,8 @@ Planted writes_to_its_input() {
                                       return result;
                                   }),
             .kind = "wrote to its input",
-            .smallest = "f32_q1_k1_d1_k_padded_rows",
-            .lines = {"problem.layouts.k = Layout::padded_rows;"}};
+            .smallest = "f32_q1_k1_d1_k_packed_qkv",
+            .lines = {"problem.layouts.k = Layout::packed_qkv;"}};
 }
 
 Planted forgets_the_sign_of_the_scale() {

@@ -21,7 +21,8 @@ reference::ErrorBound bound_of(const AttentionQuestion& question) {
     };
     const torch::Tensor scores = scores_of(question.q, question.k, form, torch::kFloat64);
     torch::Tensor errors = reference::score_errors(question.q.to(torch::kFloat64), wide(question.k), form.scale);
-    if (form.softcap) errors = errors + kRoundings * std::abs(*form.softcap);
+    if (form.softcap)  // an infinite score becomes the cap, exactly
+        errors = errors.masked_fill(at::isfinite(errors).logical_not(), 0) + kRoundings * std::abs(*form.softcap);
     if (form.slopes) {  // |slope (j - i)| is at most |slope| times the larger length
         const double longest = double(std::max(question.q.size(2), question.k.size(2)));
         errors = errors + kRoundings * longest * form.slopes->to(torch::kFloat64).abs().view({1, -1, 1, 1});
