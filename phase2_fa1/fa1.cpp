@@ -73,7 +73,8 @@ AttentionResult fa1_plain_forward(const torch::Tensor& q, const torch::Tensor& k
 
 AttentionResult fa1_tiled_forward(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                   const AttentionOptions& options) {
-    check_wide_tiles("fa1_tiled_forward", q, cpu::fa1_tiled_shared_bytes(checked(q, k, v, options)));
+    check_wide_tiles("fa1_tiled_forward", q, cpu::fa1_tiled_shared_bytes(checked(q, k, v, options)),
+                     kWidestWideHeadDim);
     return run("fa1_tiled_forward", cpu::launch_fa1_tiled, cuda::launch_fa1_tiled, q, k, v, options);
 }
 

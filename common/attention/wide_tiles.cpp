@@ -4,30 +4,22 @@
 
 #include <stdexcept>
 
-#include "common/attention/check.h"
 #include "common/attention/machine.h"
 
 namespace ladder {
-namespace {
-
-constexpr int64_t kWideQueryRows = 128;
-
-}  // namespace
 
 bool wide_tiles_pay(const torch::Tensor& q, std::size_t shared_bytes) {
-    if (q.scalar_type() != torch::kFloat32 || q.size(3) > kWidestWideHeadDim) return false;
+    if (q.scalar_type() != torch::kFloat32) return false;
     const simt::Device device = device_limits(q.device());
-    const int64_t blocks = q.size(0) * q.size(1) * ((q.size(2) + kWideQueryRows - 1) / kWideQueryRows);
-    return device.has_compute_capability(8, 0) && shared_bytes <= std::size_t(device.shared_bytes_per_block_optin) &&
-           blocks >= device.multiprocessors;
+    return device.has_compute_capability(8, 0) && shared_bytes <= std::size_t(device.shared_bytes_per_block_optin);
 }
 
-void check_wide_tiles(const std::string& kernel, const torch::Tensor& q, std::size_t shared_bytes) {
+void check_wide_tiles(const std::string& kernel, const torch::Tensor& q, std::size_t shared_bytes, int64_t widest) {
     if (q.scalar_type() != torch::kFloat32)
         throw std::invalid_argument(kernel + ": q is " + c10::toString(q.scalar_type()) + "; accepts float32");
-    if (q.size(3) > kWidestWideHeadDim)
+    if (q.size(3) > widest)
         throw std::invalid_argument(kernel + ": the head dimension is " + std::to_string(q.size(3)) +
-                                    "; accepts up to " + std::to_string(kWidestWideHeadDim));
+                                    "; accepts up to " + std::to_string(widest));
     simt::require_compute_capability(device_limits(q.device()), 8, 0, kernel);
     check_shared_memory(kernel, shared_bytes, q.device(), "a smaller head dimension needs less");
 }

@@ -5,11 +5,14 @@
 
 namespace ladder::reference {
 
-/// What the CPU machine imitates for kernels of wide tiles (common/attention/wide_tile.cuh): an H100, which has the
-/// shared memory that they need.
+/// What the CPU machine imitates for kernels of register tiles (common/attention/register_tile.cuh): an H100, which has
+/// the shared memory that they need.
 simt::Device wide_device();
 
 /// The same entry. On the CPU machine it runs on the wide device.
 AttentionEntry on_wide_device(AttentionEntry entry);
+
+/// The same, with a single multiprocessor: large tiles are then enough for it, whatever the problem.
+AttentionEntry on_small_wide_device(AttentionEntry entry);
 
 }  // namespace ladder::reference
