@@ -302,18 +302,21 @@ TEST(Fa1, TrafficFallsAsSharedMemoryGrows) {
 
 // ---- The next step: fa1_tiled.cuh ---------------------------------------------------------------------------------
 
+constexpr std::size_t kTiledBytes = 173056;  // of a block, for D = 64
+
 const AttentionEntry tiled = on_large_device([](const auto& q, const auto& k, const auto& v, const auto& options) {
     return fa1_tiled_forward(q, k, v, options);
 });
 
 /// A key tile of 64, whatever the device.
-EntryTraits tiled_traits() { return {.key_lengths = {40, 3 * 64 - 4}, .head_dims = register_tile_head_dims()}; }
+EntryTraits tiled_traits() { return {.key_lengths = {40, 3 * 64 - 4}, .head_dims = register_tile_head_dims(128, kTiledBytes)}; }
 
 class Fa1TiledStandard : public ::testing::TestWithParam<AttentionCase> {};
 
 TEST_P(Fa1TiledStandard, MatchesReference) { EXPECT_TRUE(matches_reference(tiled, GetParam(), test_device())); }
 
-INSTANTIATE_TEST_SUITE_P(Cases, Fa1TiledStandard, ::testing::ValuesIn(register_tile_cases(standard_cases())), ByName{});
+INSTANTIATE_TEST_SUITE_P(Cases, Fa1TiledStandard, ::testing::ValuesIn(register_tile_cases(standard_cases(), 128, kTiledBytes)),
+                         ByName{});
 
 // Several outer and inner steps, the last of each ragged; the last query tile has rows for some warps only.
 TEST(Fa1Tiled, TakesMoreQueriesAndKeysThanATileHolds) {
@@ -327,7 +330,7 @@ TEST(Fa1Tiled, TakesMoreQueriesAndKeysThanATileHolds) {
         }
 }
 
-TEST(Fa1Tiled, RepeatsBitwise) { EXPECT_TRUE(repeats_bitwise(tiled, register_tile_cases(every(4, standard_cases())))); }
+TEST(Fa1Tiled, RepeatsBitwise) { EXPECT_TRUE(repeats_bitwise(tiled, register_tile_cases(every(4, standard_cases()), 128, kTiledBytes))); }
 
 TEST(Fa1Tiled, IgnoresKeyOrder) {
     EXPECT_TRUE(ignores_key_order(on_large_device([](const auto& q, const auto& k, const auto& v, const auto& options) {
@@ -348,18 +351,18 @@ TEST(Fa1Tiled, WeightsOfAllStepsAgree) {
         {.query_length = 4, .key_length = 385, .head_dim = 2, .options = {.scale = 0.0625}, .seed = 690339}};
     for (AttentionCase problem : found) {
         problem.family = Family::scores_near_minus_1000;
-        for (const AttentionCase& taken : register_tile_cases({problem}))
+        for (const AttentionCase& taken : register_tile_cases({problem}, 128, kTiledBytes))
             EXPECT_TRUE(matches_reference(tiled, taken, test_device()));
     }
 }
 
 TEST(Fa1Tiled, LargeScoresStayRight) {
-    for (const int64_t head_dim : register_tile_head_dims())
+    for (const int64_t head_dim : register_tile_head_dims(128, kTiledBytes))
         EXPECT_TRUE(large_scores_stay_right(tiled, head_dim, Mask::none, test_device()));
 }
 
 TEST(Fa1Tiled, OutliersSpareTheirNeighbours) {
-    for (const int64_t head_dim : register_tile_head_dims())
+    for (const int64_t head_dim : register_tile_head_dims(128, kTiledBytes))
         EXPECT_TRUE(outliers_spare_their_neighbours(tiled, head_dim, test_device()));
 }
 
@@ -382,7 +385,7 @@ TEST(Fa1Tiled, TilesOfNegativeInfinitiesAreForgotten) {
 }
 
 TEST(Fa1Tiled, MovesWhatTheFormulaSays) {
-    EXPECT_TRUE(moves_what_the_formula_says(tiled, fa1_tiled_bytes, register_tile_cases(every(8, standard_cases()))));
+    EXPECT_TRUE(moves_what_the_formula_says(tiled, fa1_tiled_bytes, register_tile_cases(every(8, standard_cases()), 128, kTiledBytes)));
 }
 
 // The same order of loops as fa1.cuh: one block a head, K and V once, O, l and m through global memory between steps.

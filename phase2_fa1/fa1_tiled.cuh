@@ -6,6 +6,7 @@
 #include "common/attention/forward_tensors.cuh"
 #include "common/attention/online_softmax.cuh"
 #include "common/attention/register_tile.cuh"
+#include "common/attention/row_tile.cuh"
 #include "common/attention/watch.cuh"
 #include "phase2_fa1/fa1_arguments.h"
 
@@ -25,7 +26,7 @@ inline constexpr int kFa1TiledKeys = 64;  ///< B_c
 ///   - in the inner loop no warp waits for another. A warp copies its own rows of Q_i, and K_j, V_j are only read: the
 ///     two barriers of the block move to the outer loop;
 ///   - a warp's next rows of Q_i are under way (asynchronous copies) while it computes softmax and P_ij V_j;
-///   - lanes are numbered so that their reads are shared in pairs (common/attention/register_tile.cuh);
+///   - lanes are numbered so that their reads are shared in pairs (PairedRowOwner);
 ///   - weights are powers of 2, taken under m_new at once. Line 12 becomes O_i <- (old_sum O_i + P_ij V_j) / l_new with
 ///     old_sum = e^(m_i - m_new) l_i, so that P_ij V_j is added to O_i where it stands.
 ///
@@ -58,6 +59,79 @@ struct Fa1RegisterTiles {
         simt::shared_bytes<float>(B_c, row_pitch) + simt::shared_bytes<float>(B_c, D) +
         simt::shared_bytes<float>(B_r, row_pitch) + simt::shared_bytes<float>(B_r, score_pitch);
 };
+
+/// As RowOwner: eight lanes share a row, four rows lie side by side. But neighbouring lanes share a row, and lanes two
+/// apart share a column:
+///
+///              lane of the row:   0  1  2  3  4  5  6  7
+///   rows 0, 4, 8, …       lanes   0  1  4  5 16 17 20 21
+///   rows 1, 5, 9, …       lanes   2  3  6  7 18 19 22 23
+///   rows 2, 6, 10, …      lanes   8  9 12 13 24 25 28 29
+///   rows 3, 7, 11, …      lanes  10 11 14 15 26 27 30 31
+///
+/// Where lanes in pairs read the same 16 bytes, shared memory serves 16 lanes at a time instead of 8. Here that holds
+/// for rows of Q_i and P_ij (pairs of neighbours) and for rows of K_j and V_j (lanes two apart).
+template <int B_r, int Threads>
+struct PairedRowOwner {
+    static constexpr int lanes_per_row = 8;                     ///< neighbours along a row
+    static constexpr int row_step = 4;                          ///< from one row of a thread to the next
+    static constexpr int rows_per_warp = B_r / (Threads / 32);  ///< neighbours
+    static constexpr int rows = rows_per_warp / row_step;       ///< rows per thread
+    static_assert(rows >= 1 && rows * row_step * (Threads / 32) == B_r, "B_r must fill every warp's lanes");
+
+    int first_row;  ///< of this thread
+    int lane;       ///< its place among those of its rows
+
+    __device__ PairedRowOwner() {
+        const int l = int(threadIdx.x) % 32;
+        first_row = int(threadIdx.x) / 32 * rows_per_warp + (l >> 1 & 1) + 2 * (l >> 3 & 1);
+        lane = (l & 1) + 2 * (l >> 2 & 1) + 4 * (l >> 4);
+    }
+    /// The i-th of this thread's rows of the tile.
+    __device__ int row(int i) const { return first_row + row_step * i; }
+
+    /// Over the lanes that share a row. All of them get the result.
+    __device__ static float row_max(float x) {
+        x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
+        x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 4));
+        return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 16));
+    }
+    __device__ static float row_sum(float x) {
+        x += __shfl_xor_sync(0xffffffffu, x, 1);
+        x += __shfl_xor_sync(0xffffffffu, x, 4);
+        return x + __shfl_xor_sync(0xffffffffu, x, 16);
+    }
+};
+
+/// K_j = sign K, through registers, all `Threads` threads of the block together. 16 bytes at a time where rows are
+/// `wide`, and eight times that under way: a block has nothing else to do before its first tile is there.
+///
+/// Why not all of the scale? Each product would round it anew. Where scores are near 1000, as many of them are in one
+/// test, a row's weights would be off by 1e-4.
+template <int Threads, int Rows, int Columns, int Pitch>
+__device__ __forceinline__ void load_signed(const simt::SharedTile<float, Rows, Columns, Pitch>& K_j,
+                                            const simt::GlobalTensor<const float, 2>& K, int first_row, float sign,
+                                            bool wide) {
+    const int length = int(K.extent(0)), head_dim = int(K.extent(1));
+    const auto load = [&]<class Piece>(std::type_identity<Piece>) {
+        constexpr int width = sizeof(Piece) / sizeof(float), per_row = Columns / width,
+                      rows_at_once = Threads / per_row;
+        static_assert(rows_at_once * per_row == Threads && Rows % rows_at_once == 0);
+        const int r = threadIdx.x / per_row, c = threadIdx.x % per_row * width;
+#pragma unroll 8
+        for (int i = r; i < Rows; i += rows_at_once) {
+            Piece k{};
+            if (first_row + i < length && c < head_dim) k = K.template vec<Piece>(first_row + i, c);
+#pragma unroll
+            for (int e = 0; e < width; ++e) k.element[e] *= sign;
+            K_j.template vec<Piece>(i, c) = k;
+        }
+    };
+    if (wide)
+        load(std::type_identity<simt::WideVector<float>>());
+    else
+        load(std::type_identity<simt::Vector<float, 1>>());
+}
 
 /// Begins to copy the calling warp's rows of Q_i, the query tile that starts at row `first_query` of Q: a group of
 /// asynchronous copies. Zero beyond the matrix.
@@ -100,6 +174,28 @@ __device__ __forceinline__ void load_row(float (&O_i)[D / 8], const simt::Global
         }
 #pragma unroll
         for (int e = 0; e < width; ++e) O_i[n * width + e] = o.element[e];
+    }
+}
+
+/// O(row, :) = factor O_i of the thread's columns of that row, 16 bytes at a time where rows are `wide`.
+template <int D>
+__device__ __forceinline__ void store_row(const simt::GlobalTensor<float, 2>& O, int row, const float (&O_i)[D / 8],
+                                          int lane, float factor, bool wide) {
+    constexpr int width = kRowVector<float, D>;
+    const int head_dim = int(O.extent(1));
+#pragma unroll
+    for (int n = 0; n < D / 8 / width; ++n) {
+        const int column = output_column<float, D>(lane, n);
+        simt::Vector<float, width> o;
+#pragma unroll
+        for (int e = 0; e < width; ++e) o.element[e] = O_i[n * width + e] * factor;
+        if (wide) {
+            if (column < head_dim) O.template vec<simt::Vector<float, width>>(row, column) = o;
+        } else {
+#pragma unroll
+            for (int e = 0; e < width; ++e)
+                if (column + e < head_dim) O(row, column + e) = o.element[e];
+        }
     }
 }
 

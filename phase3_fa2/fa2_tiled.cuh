@@ -1,7 +1,5 @@
 #pragma once
 
-#include "common/attention/arguments.h"
-#include "common/attention/copy_tile.cuh"
 #include "common/attention/dispatch.cuh"
 #include "common/attention/forward_tensors.cuh"
 #include "common/attention/online_softmax.cuh"
@@ -13,37 +11,38 @@ namespace ladder::SIMT_MACHINE {
 // clang-format off
 /// FlashAttention-2, forward pass, the next step: the same loop, arranged for speed in float32.
 ///
-/// Changed since fa2.cuh, in the order of what it brought on an H200 (float32, D = 64; README.md has the figures):
+/// Changed since fa2.cuh (README.md has the figures):
 ///
-///   - tiles of 128 queries by 64 keys (128 for D > 64), so that a thread's scores form a square of 8 x 8 rather than
-///     4 x 4: half as many reads from shared memory for a multiply-add;
-///   - K_j and V_j are fetched by asynchronous copies while something else is computed: V_j during S_ij = Q_i K_j^T and
-///     the softmax, K_{j+1} during P_ij V_j. So each is complete just before it is needed, and one buffer each suffices;
-///   - lanes are numbered so that reads of Q_i, K_j, P_ij and V_j are shared in pairs (common/attention/register_tile.cuh);
+///   - tiles of 128 queries by 64 keys, or 64 by 128, so that a thread's scores form a square of 8 x 8 rather than 4 x 4:
+///     half as many reads from shared memory for a multiply-add. Both products are sums of outer products
+///     (common/attention/register_tile.cuh);
+///   - K_j and V_j are fetched in slices by asynchronous copies, into two slots in turn: while a slice is multiplied, the
+///     next is under way. One barrier a slice closes both hazards;
+///   - lanes are numbered so that reads are shared in pairs;
 ///   - a weight takes one multiply-add and one 2^x: log2(e) is multiplied into the scale once, m_i is an exponent of 2.
-///     The largest score is found before scaling; l_i is summed over the row's lanes at the end only;
-///   - a score is one sum of D products, not several of 16 columns.
+///     The largest score is found before scaling; l_i is summed over the row's lanes at the end only.
 ///
-///   grid    x = ceil(Sq / 128) query tiles, y = Hq heads, z = B sequences
-///   block   128 threads for D <= 64: a warp owns 32 rows, eight lanes to a row; else 256: 16 rows, sixteen lanes to a row
+///   grid    x = ceil(Sq / B_r) query tiles, y = Hq heads, z = B sequences; B_r = 128 where that makes a block for
+///           every multiprocessor, else 64
+///   block   a thread has eight rows; eight lanes share a row, a warp owns 32 rows, for B_r = 128 and D <= 96: 128 threads;
+///           else sixteen lanes, 16 rows: 2 B_r threads
 ///
-///   shared  Q_i  [128, D]    128 (D + 4) 4     written once
-///           K_j  [B_c, D]    B_c (D + 4) 4     one copy under way or one tile in use, never both
-///           V_j  [B_c, D]    B_c  D      4     likewise; no padding: lanes read one row together
-///           P_ij [128, 64]   128 (64 + 4) 4    rows written and read by their own warp only. For D > 64 a quarter of
-///                [128, 32]   128 (32 + 16) 4   its 128 keys at a time
-///           103424 bytes for D = 64, 225280 for D = 128
+///   shared  Q_i^T   [D, B_r]     D (B_r + 4) 4       written once
+///           P_ij^T  [B_c, B_r]   B_c (B_r + 4) 4     columns written and read by their own warp only; B_c = 64, or 128 where
+///                                                    sixteen lanes share a row and D <= 128
+///           slots   [2, 32 (B_c + 4)] 4              of K_j^T 32 columns, or as much of V_j; no padding for V_j: lanes
+///                                                    read one row together
+///           84,992 bytes for B_r = 128 and D = 64, 168,960 for D = 128, 186,368 for D = 256
 ///
 ///   global  reads Q once and K, V once per query tile; writes O and LSE once
 // clang-format on
 
-template <int D>
-__global__ void __launch_bounds__(RegisterTiles<D>::threads, RegisterTiles<D>::resident)
+template <int B_r, int D>
+__global__ void __launch_bounds__(RegisterTiles<B_r, D>::threads, RegisterTiles<B_r, D>::resident)
     fa2_tiled_kernel(ForwardTensors<float> t) {
-    using Tiles = RegisterTiles<D>;
-    constexpr int B_r = Tiles::B_r, B_c = Tiles::B_c, threads = Tiles::threads;
-    constexpr int lanes = Tiles::lanes_per_row, columns = B_c / lanes;
-    using Owner = PairedRowOwner<B_r, threads, lanes>;
+    using Tiles = RegisterTiles<B_r, D>;
+    constexpr int B_c = Tiles::B_c, threads = Tiles::threads, lanes = Tiles::lanes_per_row, columns = B_c / lanes;
+    using Owner = TileOwner<B_r, threads, lanes>;
 
     const int b = blockIdx.z, h = blockIdx.y, first_query = blockIdx.x * B_r;
     const auto Q = t.Q.slice(b, h);
@@ -52,10 +51,17 @@ __global__ void __launch_bounds__(RegisterTiles<D>::threads, RegisterTiles<D>::r
     const int query_length = int(Q.extent(0)), key_length = int(K.extent(0));
 
     simt::SharedArena arena;
-    const auto Q_i = arena.tile<float, B_r, D, Tiles::row_pitch>("Q_i");
-    const auto K_j = arena.tile<float, B_c, D, Tiles::row_pitch>("K_j");
-    const auto V_j = arena.tile<float, B_c, D>("V_j");
-    const auto P_ij = arena.tile<float, B_r, Tiles::part, Tiles::score_pitch>("P_ij");
+    const auto Q_i = arena.tile<float, D, B_r, Tiles::query_pitch>("Q_i");
+    const auto P_ij = arena.tile<float, B_c, B_r, Tiles::query_pitch>("P_ij");
+    const auto slots = arena.tile<float, 2, Tiles::slice_floats>("K_j, V_j");
+    int slot = 0;  // of the slice that is used next; the other one is free
+    const auto fetch_keys = [&](int into, int first_key, int first_column) {
+        copy_transposed_async<threads, B_c, Tiles::columns_per_slice>(slice<Tiles::key_pitch>(slots, into), K,
+                                                                      first_key, first_column);
+    };
+    const auto fetch_values = [&](int into, int first_key) {
+        copy_rows_async<threads, Tiles::keys_per_slice, D>(slice<D>(slots, into), V, first_key, t.vector_rows);
+    };
 
     const Owner owner;
     float m_i[Owner::rows], l_i[Owner::rows], O_i[Owner::rows][D / lanes];  // l_i: of this lane's columns
@@ -67,27 +73,35 @@ __global__ void __launch_bounds__(RegisterTiles<D>::threads, RegisterTiles<D>::r
         for (int c = 0; c < D / lanes; ++c) O_i[i][c] = 0.0f;
     }
 
-    copy_tile_async<threads>(K_j, K, 0, t.vector_rows);
+    copy_transposed_async<threads, B_r, D>(Q_i, Q, first_query, 0);
+    fetch_keys(slot, 0, 0);
     simt::commit_copies();
     const SignedScale scale(t.scale);
-    load_signed<threads>(Q_i, Q, first_query, scale.sign, t.vector_rows);
     const float scale_log2 = scale.magnitude * kLog2E;  // exp(scale s) = 2^(scale_log2 s)
+    simt::wait_copies<0>();
+    if (scale.sign != 1.0f) multiply_own_copies<threads, B_r, D>(Q_i, scale.sign);
 
     for (int first_key = 0; first_key < key_length; first_key += B_c) {
-        simt::wait_copies<0>();
-        __syncthreads();  // K_j (and, the first time, Q_i) is complete before anyone reads it, and everyone is done
-                          // with the old V_j and P_ij before they are overwritten
-        copy_tile_async<threads>(V_j, V, first_key, t.vector_rows);
-        simt::commit_copies();
-
-        float S_ij[Owner::rows][columns];  // and then P_ij
-        multiply_transposed<D, 1>(S_ij, owner, Q_i, K_j);
+        float S_ij[Owner::rows][columns] = {};  // and then P_ij
+#pragma unroll 1
+        for (int d = 0; d < D; d += Tiles::columns_per_slice) {
+            simt::wait_copies<0>();
+            __syncthreads();  // the slice of K_j (and, the first time, Q_i) is complete before anyone reads it, and
+                              // everyone is done with the slice before it, whose slot is filled now
+            if (d + Tiles::columns_per_slice < D)
+                fetch_keys(slot ^ 1, first_key, d + Tiles::columns_per_slice);
+            else
+                fetch_values(slot ^ 1, first_key);
+            simt::commit_copies();
+            add_outer_products<8>(S_ij, owner, Q_i, d, slice<Tiles::key_pitch>(slots, slot), Tiles::columns_per_slice);
+            slot ^= 1;
+        }
         if (first_key + B_c > key_length) {  // keys that do not exist
 #pragma unroll
             for (int i = 0; i < Owner::rows; ++i)
 #pragma unroll
                 for (int j = 0; j < columns; ++j)
-                    if (first_key + owner.lane + lanes * j >= key_length) S_ij[i][j] = -INFINITY;
+                    if (first_key + owner.template column<columns>(j) >= key_length) S_ij[i][j] = -INFINITY;
         }
 
 #pragma unroll
@@ -101,12 +115,10 @@ __global__ void __launch_bounds__(RegisterTiles<D>::threads, RegisterTiles<D>::r
             float l_tile = 0.0f;
 #pragma unroll
             for (int j = 0; j < columns; ++j) {
-                const float p = simt::fast_exp2(fmaf(S_ij[i][j], scale_log2, -subtracted));
-                l_tile += p;
-                watch_score(first_query + owner.row(i), first_key + owner.lane + lanes * j,
+                watch_score(first_query + owner.row(i), first_key + owner.template column<columns>(j),
                             S_ij[i][j] * scale.magnitude);
-                S_ij[i][j] = p;
-                if (j < columns / Tiles::parts) P_ij(owner.row(i), owner.lane + lanes * j) = p;
+                S_ij[i][j] = simt::fast_exp2(fmaf(S_ij[i][j], scale_log2, -subtracted));
+                l_tile += S_ij[i][j];
             }
             m_i[i] = m_new;
             l_i[i] = rescale * l_i[i] + l_tile;
@@ -115,19 +127,20 @@ __global__ void __launch_bounds__(RegisterTiles<D>::threads, RegisterTiles<D>::r
 #pragma unroll
             for (int c = 0; c < D / lanes; ++c) O_i[i][c] *= rescale;
         }
+        store_transposed(P_ij, owner, S_ij);
 
-        simt::wait_copies<0>();
-        __syncthreads();  // V_j, and the rows of P_ij, are complete before anyone reads them, and everyone is done with
-                          // K_j before it is overwritten
-        if (first_key + B_c < key_length) copy_tile_async<threads>(K_j, K, first_key + B_c, t.vector_rows);
-        simt::commit_copies();
-        accumulate(O_i, owner, P_ij, V_j);
-#pragma unroll
-        for (int part = 1; part < Tiles::parts; ++part) {  // for D > 64, what of P_ij waits in registers
-            __syncwarp();  // the warp's lanes are done with the part before, before they overwrite it
-            store_part(P_ij, owner, S_ij, part);
-            __syncwarp();  // the part is complete before other lanes read it
-            accumulate(O_i, owner, P_ij, V_j, Tiles::part, part * Tiles::part);
+#pragma unroll 1
+        for (int k = 0; k < B_c; k += Tiles::keys_per_slice) {
+            simt::wait_copies<0>();
+            __syncthreads();  // the slice of V_j (and, the first time, the warp's part of P_ij) is complete before
+                              // anyone reads it, and everyone is done with the slice before it
+            if (k + Tiles::keys_per_slice < B_c)
+                fetch_values(slot ^ 1, first_key + k + Tiles::keys_per_slice);
+            else if (first_key + B_c < key_length)
+                fetch_keys(slot ^ 1, first_key + B_c, 0);
+            simt::commit_copies();
+            add_outer_products<8>(O_i, owner, P_ij, k, slice<D>(slots, slot), Tiles::keys_per_slice);
+            slot ^= 1;
         }
     }
 
@@ -139,7 +152,7 @@ __global__ void __launch_bounds__(RegisterTiles<D>::threads, RegisterTiles<D>::r
         const int query = first_query + owner.row(i);
         if (query >= query_length) continue;
         // Where every score of a row is -inf this makes 0 * (1 / 0): NaN, as softmax has it.
-        store_row<D, lanes>(O, query, O_i[i], owner.lane, 1.0f / l, t.vector_rows);
+        store_row(O, query, O_i[i], owner, 1.0f / l, t.vector_rows);
         if (owner.lane == 0)  // from powers of 2 back to powers of e
             LSE(query) = kLn2 * (m_i[i] + log2f(l));
     }
@@ -148,29 +161,35 @@ __global__ void __launch_bounds__(RegisterTiles<D>::threads, RegisterTiles<D>::r
 /// Shared memory that a block needs.
 std::size_t fa2_tiled_shared_bytes(const AttentionArguments& a) {
     std::size_t bytes = 0;
-    with_tiled_head_dim(a.head_dim(),
-                        [&]<int D>(std::integral_constant<int, D>) { bytes = RegisterTiles<D>::shared_bytes; });
+    with_register_tiles(a, [&]<int B_r, int D>(std::integral_constant<int, B_r>, std::integral_constant<int, D>) {
+        bytes = RegisterTiles<B_r, D>::shared_bytes;
+    });
     return bytes;
 }
 
 /// Q once, K and V once for each query tile of each query head; O and LSE once.
 GlobalBytes fa2_tiled_bytes(const AttentionArguments& a) {
-    const std::uint64_t heads = a.batch() * a.query_heads(), row = a.head_dim() * sizeof(float);
-    const std::uint64_t tiles = ceil_div(a.query_length(), RegisterTiles<64>::B_r);
-    return {.read = heads * row * (a.query_length() + tiles * 2 * a.key_length()),
-            .written = heads * a.query_length() * (row + sizeof(float))};
+    GlobalBytes bytes;
+    with_register_tiles(a, [&]<int B_r, int D>(std::integral_constant<int, B_r>, std::integral_constant<int, D>) {
+        const std::uint64_t heads = a.batch() * a.query_heads(), row = a.head_dim() * sizeof(float);
+        const std::uint64_t tiles = ceil_div(a.query_length(), B_r);
+        bytes = {.read = heads * row * (a.query_length() + tiles * 2 * a.key_length()),
+                 .written = heads * a.query_length() * (row + sizeof(float))};
+    });
+    return bytes;
 }
 
-/// Launches the kernel compiled for the problem's head dimension; its tensors are float32, with D <= 128.
+/// Launches the kernel compiled for the problem's head dimension, with tiles that suit its size; its tensors are
+/// float32.
 void launch_fa2_tiled(const AttentionArguments& a) {
-    with_tiled_head_dim(a.head_dim(), [&]<int D>(std::integral_constant<int, D>) {
-        using Tiles = RegisterTiles<D>;
+    with_register_tiles(a, [&]<int B_r, int D>(std::integral_constant<int, B_r>, std::integral_constant<int, D>) {
+        using Tiles = RegisterTiles<B_r, D>;
         cudaLaunchConfig_t config{};
-        config.gridDim = dim3(ceil_div(a.query_length(), Tiles::B_r), a.query_heads(), a.batch());
+        config.gridDim = dim3(ceil_div(a.query_length(), B_r), a.query_heads(), a.batch());
         config.blockDim = dim3(Tiles::threads);
         config.dynamicSmemBytes = Tiles::shared_bytes;
         config.stream = static_cast<cudaStream_t>(a.stream);
-        simt::launch("fa2_tiled_kernel", config, fa2_tiled_kernel<D>, forward_tensors<float>(a));
+        simt::launch("fa2_tiled_kernel", config, fa2_tiled_kernel<B_r, D>, forward_tensors<float>(a));
     });
 }
 

@@ -5,7 +5,7 @@
 #include "common/attention/check.h"
 #include "common/attention/forward.h"
 #include "common/attention/registration.h"
-#include "common/attention/wide_tiles.h"
+#include "common/attention/register_tiles.h"
 
 namespace ladder {
 
@@ -43,10 +43,10 @@ const ForwardKernel<> kTiled{.name = "causal_tiled_forward",
                              .on_cuda = cuda::launch_causal_tiled,
                              .bytes = cpu::causal_tiled_bytes,
                              .shared_bytes = cpu::causal_tiled_shared_bytes,
-                             .check = check_wide_tiles};
+                             .check = check_register_tiles};
 
 const ForwardKernel<>& chosen(const torch::Tensor& q, const AttentionArguments& problem) {
-    return wide_tiles_pay(q, kTiled.shared_bytes(problem)) ? kTiled : kPlain;
+    return register_tiles_pay(q, kTiled.shared_bytes(problem)) ? kTiled : kPlain;
 }
 
 }  // namespace

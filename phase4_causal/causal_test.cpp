@@ -324,13 +324,20 @@ TEST_F(CausalOperator, RefusesUnknownMaskNames) {
 
 // ---- The next step: causal_tiled.cuh ------------------------------------------------------------------------------
 
-const AttentionEntry tiled = on_large_device([](const auto& q, const auto& k, const auto& v, const auto& options) {
+AttentionResult call_tiled(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                           const AttentionOptions& options) {
     return causal_tiled_forward(q, k, v, options);
-});
+}
+
+const AttentionEntry tiled = on_large_device(call_tiled);
+const AttentionEntry large_tiles = on_one_multiprocessor(call_tiled);  // on a GPU the same
 
 class CausalTiledStandard : public ::testing::TestWithParam<AttentionCase> {};
 
-TEST_P(CausalTiledStandard, MatchesReference) { EXPECT_TRUE(matches_reference(tiled, GetParam(), test_device())); }
+TEST_P(CausalTiledStandard, MatchesReference) {
+    EXPECT_TRUE(matches_reference(tiled, GetParam(), test_device()));
+    EXPECT_TRUE(matches_reference(large_tiles, GetParam(), test_device()));
+}
 
 INSTANTIATE_TEST_SUITE_P(Cases, CausalTiledStandard, ::testing::ValuesIn(register_tile_cases(all_cases())), ByName{});
 
@@ -355,7 +362,7 @@ TEST(CausalTiled, WhatARowMayNotSeeNeverReachesIt) {
 }
 
 TEST(CausalTiled, LargeScoresStayRight) {
-    for (const int64_t head_dim : register_tile_head_dims())
+    for (const int64_t head_dim : {64, 128})
         EXPECT_TRUE(large_scores_stay_right(tiled, head_dim, Mask::causal_bottom_right, test_device()));
 }
 
@@ -387,18 +394,18 @@ TEST(CausalTiled, ScoresFarBelowZeroKeepToTheBound) {
 
 TEST(CausalTiled, RefusesBadInput) { EXPECT_TRUE(refuses_bad_input(tiled, kTraits)); }
 
-TEST(Causal, TakesTheTiledKernelWhereItPays) {
-    if (not_run_on_gpu("it imitates another device")) return;
-    simt::Device device = simt::device_from(simt::device_profile("h100"));
-    device.multiprocessors = 4;
-    const simt::ScopedCpuDevice imitated(device);
-    const simt::LaunchLog log;
-    for (const int64_t heads : {2, 1}) {
-        const torch::Tensor q = torch::randn({1, heads, 129, 64});
+TEST(Causal, TakesTheTiledKernelWhereItCan) {
+    if (not_run_on_gpu("it imitates other devices")) return;
+    const auto kernel_on = [](const char* profile, const torch::Tensor& q) {
+        const simt::ScopedCpuDevice imitated(simt::device_from(simt::device_profile(profile)));
+        const simt::LaunchLog log;
         causal_forward(q, q, q, masked(Mask::causal_bottom_right));
-    }
-    EXPECT_EQ(log.records()[0].kernel, "causal_tiled_kernel");
-    EXPECT_EQ(log.records()[1].kernel, "causal_forward_kernel");  // two blocks for four multiprocessors
+        return log.records()[0].kernel;
+    };
+    const torch::Tensor q = torch::randn({1, 2, 129, 64});
+    EXPECT_EQ(kernel_on("h100", q), "causal_tiled_kernel");
+    EXPECT_EQ(kernel_on("v100", q), "causal_forward_kernel");  // no asynchronous copies
+    EXPECT_EQ(kernel_on("h100", q.to(torch::kFloat16)), "causal_forward_kernel");
 }
 
 }  // namespace

@@ -1,9 +1,6 @@
 #pragma once
 
-#include "common/attention/arguments.h"
-#include "common/attention/copy_tile.cuh"
 #include "common/attention/dispatch.cuh"
-#include "common/attention/edge_tile.cuh"
 #include "common/attention/forward_tensors.cuh"
 #include "common/attention/key_tiles.cuh"
 #include "common/attention/online_softmax.cuh"
@@ -17,46 +14,83 @@ namespace ladder::SIMT_MACHINE {
 ///
 /// Changed since causal.cuh: what fa2_tiled.cuh of phase 3 changed, and
 ///
-///   - an edge tile of 64 keys or more is mostly visible to most rows. A thread adds the keys that all of its rows see as in a
-///     full tile, and only the few that remain one by one.
+///   - an edge tile of 64 keys or more is mostly visible to most rows. A warp adds the keys that all of its rows see as in a
+///     full tile, and only those that some of them see row by row. A warp that sees none of the tile computes nothing;
+///   - the slices of V_j that no query of the block sees are not fetched;
+///   - where all blocks run at once, half of the heads begin with the first queries, so that a multiprocessor gets a long
+///     block and a short one.
 ///
-///   grid    x = ceil(Sq / 128) query tiles, the last tile first, y = Hq heads, z = B sequences
-///   block   128 threads for D <= 64: a warp owns 32 rows, eight lanes to a row; else 256: 16 rows, sixteen lanes to a row
+///   grid    x = ceil(Sq / B_r) query tiles, the last tile first, y = Hq heads, z = B sequences; B_r = 128 where that makes a block for
+///           every multiprocessor, else 64
+///   block   a thread has eight rows; eight lanes share a row, a warp owns 32 rows, for B_r = 128 and D <= 96: 128 threads;
+///           else sixteen lanes, 16 rows: 2 B_r threads
 ///
-///   shared  Q_i  [128, D]    128 (D + 4) 4     written once
-///           K_j  [B_c, D]    B_c (D + 4) 4     one copy under way or one tile in use, never both
-///           V_j  [B_c, D]    B_c  D      4     likewise; no padding: lanes read one row together
-///           P_ij [128, 64]   128 (64 + 4) 4    rows written and read by their own warp only. For D > 64 a quarter of
-///                [128, 32]   128 (32 + 16) 4   its 128 keys at a time
-///           103424 bytes for D = 64, 225280 for D = 128
+///   shared  Q_i^T   [D, B_r]     D (B_r + 4) 4       written once
+///           P_ij^T  [B_c, B_r]   B_c (B_r + 4) 4     columns written and read by their own warp only; B_c = 64, or 128 where
+///                                                    sixteen lanes share a row and D <= 128
+///           slots   [2, 32 (B_c + 4)] 4              of K_j^T 32 columns, or as much of V_j; no padding for V_j: lanes
+///                                                    read one row together
+///           84,992 bytes for B_r = 128 and D = 64, 168,960 for D = 128, 186,368 for D = 256
 ///
-///   global  reads Q once; reads of K and V, once per query tile, the key tiles that the tile's last query sees any key
-///           of; writes O and LSE once
+///   global  reads Q once; reads of K the key tiles that the tile's last query sees any key of, of V the slices; writes O
+///           and LSE once
 // clang-format on
 
-template <int D>
-__global__ void __launch_bounds__(RegisterTiles<D>::threads, RegisterTiles<D>::resident)
-    causal_tiled_kernel(ForwardTensors<float> t, Mask mask) {
-    using Tiles = RegisterTiles<D>;
-    constexpr int B_r = Tiles::B_r, B_c = Tiles::B_c, threads = Tiles::threads;
-    constexpr int lanes = Tiles::lanes_per_row, columns = B_c / lanes;
-    using Owner = PairedRowOwner<B_r, threads, lanes>;
+/// As add_outer_products, for the keys from `key` on that some rows of the warp see and others do not: key k counts for
+/// row i if k < visible[i]. The others have probability 0, but that does not make them harmless: 0 * NaN is NaN, and a
+/// key that a query does not see must not reach it whatever it holds.
+template <class Owner, int Columns, class P, class V>
+__device__ __forceinline__ void add_visible(float (&O)[Owner::rows][Columns], const Owner& owner, const P& P_transposed,
+                                            int first, const V& values, int key, int end,
+                                            const int (&visible)[Owner::rows]) {
+#pragma unroll 1
+    for (; key < end; ++key) {
+        float p[Owner::rows], v[Columns];
+        read_factors(p, v, owner, P_transposed, first + key, values, key);
+#pragma unroll
+        for (int i = 0; i < Owner::rows; ++i)
+            if (first + key < visible[i])
+#pragma unroll
+                for (int c = 0; c < Columns; ++c) O[i][c] += p[i] * v[c];
+    }
+}
 
-    const int query_tile = gridDim.x - 1 - blockIdx.x;  // the last queries see the most keys: begun first
-    const int b = blockIdx.z, h = blockIdx.y, first_query = query_tile * B_r;
+template <int B_r, int D>
+__global__ void __launch_bounds__(RegisterTiles<B_r, D>::threads, RegisterTiles<B_r, D>::resident)
+    causal_tiled_kernel(ForwardTensors<float> t, Mask mask, bool in_pairs) {
+    using Tiles = RegisterTiles<B_r, D>;
+    constexpr int B_c = Tiles::B_c, threads = Tiles::threads, lanes = Tiles::lanes_per_row, columns = B_c / lanes;
+    using Owner = TileOwner<B_r, threads, lanes>;
+
+    const int b = blockIdx.z, h = blockIdx.y;
+    // The last queries see the most keys: begun first.
+    const bool shortest_first = in_pairs && 2 * (b * gridDim.y + h) >= gridDim.y * gridDim.z;
+    const int query_tile = shortest_first ? blockIdx.x : gridDim.x - 1 - blockIdx.x;
+    const int first_query = query_tile * B_r;
     const auto Q = t.Q.slice(b, h);
     const auto K = t.K.slice(b, t.kv_head(h));
     const auto V = t.V.slice(b, t.kv_head(h));
     const int query_length = int(Q.extent(0)), key_length = int(K.extent(0));
     const KeyTiles tiles = key_tiles(mask, first_query, B_r, B_c, query_length, key_length);
+    const auto seen_by = [&](int row) { return visible_keys(mask, first_query + row, query_length, key_length); };
 
     simt::SharedArena arena;
-    const auto Q_i = arena.tile<float, B_r, D, Tiles::row_pitch>("Q_i");
-    const auto K_j = arena.tile<float, B_c, D, Tiles::row_pitch>("K_j");
-    const auto V_j = arena.tile<float, B_c, D>("V_j");
-    const auto P_ij = arena.tile<float, B_r, Tiles::part, Tiles::score_pitch>("P_ij");
+    const auto Q_i = arena.tile<float, D, B_r, Tiles::query_pitch>("Q_i");
+    const auto P_ij = arena.tile<float, B_c, B_r, Tiles::query_pitch>("P_ij");
+    const auto slots = arena.tile<float, 2, Tiles::slice_floats>("K_j, V_j");
+    int slot = 0;  // of the slice that is used next; the other one is free
+    const auto fetch_keys = [&](int into, int first_key, int first_column) {
+        copy_transposed_async<threads, B_c, Tiles::columns_per_slice>(slice<Tiles::key_pitch>(slots, into), K,
+                                                                      first_key, first_column);
+    };
+    const auto fetch_values = [&](int into, int first_key) {
+        copy_rows_async<threads, Tiles::keys_per_slice, D>(slice<D>(slots, into), V, first_key, t.vector_rows);
+    };
 
     const Owner owner;
+    const int seen_by_all = seen_by(owner.first_row_of_warp());  // of the warp's rows, and then by any
+    const int seen_by_any = seen_by(owner.first_row_of_warp() + Owner::rows_per_warp - 1);
+    const int seen_by_block = seen_by((query_length - first_query < B_r ? query_length - first_query : B_r) - 1);
     float m_i[Owner::rows], l_i[Owner::rows], O_i[Owner::rows][D / lanes];  // l_i: of this lane's columns
 #pragma unroll
     for (int i = 0; i < Owner::rows; ++i) {
@@ -66,94 +100,91 @@ __global__ void __launch_bounds__(RegisterTiles<D>::threads, RegisterTiles<D>::r
         for (int c = 0; c < D / lanes; ++c) O_i[i][c] = 0.0f;
     }
 
-    if (tiles.visited > 0) copy_tile_async<threads>(K_j, K, 0, t.vector_rows);
+    copy_transposed_async<threads, B_r, D>(Q_i, Q, first_query, 0);
+    if (tiles.visited > 0) fetch_keys(slot, 0, 0);
     simt::commit_copies();
     const SignedScale scale(t.scale);
-    load_signed<threads>(Q_i, Q, first_query, scale.sign, t.vector_rows);
     const float scale_log2 = scale.magnitude * kLog2E;  // exp(scale s) = 2^(scale_log2 s)
+    simt::wait_copies<0>();
+    if (scale.sign != 1.0f) multiply_own_copies<threads, B_r, D>(Q_i, scale.sign);
 
-    // One step of the loop, for a tile of a stage that is known when the kernel is compiled, or when it runs.
-    const auto step = [&](auto stage, int j_tile) {
+    for (int j_tile = 0; j_tile < tiles.visited; ++j_tile) {
         const int first_key = j_tile * B_c;
-        simt::wait_copies<0>();
-        __syncthreads();  // K_j (and, the first time, Q_i) is complete before anyone reads it, and everyone is done
-                          // with the old V_j and P_ij before they are overwritten
-        copy_tile_async<threads>(V_j, V, first_key, t.vector_rows);
-        simt::commit_copies();
+        const bool edge = j_tile >= tiles.full, warp_sees_any = first_key < seen_by_any;
+        float S_ij[Owner::rows][columns] = {};  // and then P_ij
+#pragma unroll 1
+        for (int d = 0; d < D; d += Tiles::columns_per_slice) {
+            simt::wait_copies<0>();
+            __syncthreads();  // the slice of K_j (and, the first time, Q_i) is complete before anyone reads it, and
+                              // everyone is done with the slice before it, whose slot is filled now
+            if (d + Tiles::columns_per_slice < D)
+                fetch_keys(slot ^ 1, first_key, d + Tiles::columns_per_slice);
+            else
+                fetch_values(slot ^ 1, first_key);
+            simt::commit_copies();
+            if (warp_sees_any)
+                add_outer_products<8>(S_ij, owner, Q_i, d, slice<Tiles::key_pitch>(slots, slot),
+                                      Tiles::columns_per_slice);
+            slot ^= 1;
+        }
+        int visible[Owner::rows];  // so many keys of the tile
+#pragma unroll
+        for (int i = 0; i < Owner::rows; ++i) visible[i] = edge ? seen_by(owner.row(i)) - first_key : B_c;
+        if (warp_sees_any) {
+            if (edge) {
+#pragma unroll
+                for (int i = 0; i < Owner::rows; ++i)
+#pragma unroll
+                    for (int j = 0; j < columns; ++j)
+                        if (owner.template column<columns>(j) >= visible[i]) S_ij[i][j] = -INFINITY;
+            }
 
-        const auto visible_to = [&](int i) {  // row i sees the first so many keys of this tile, or all
-            return visible_keys(mask, first_query + owner.row(i), query_length, key_length) - first_key;
-        };
-        float S_ij[Owner::rows][columns];  // and then P_ij
-        multiply_transposed<D, 1>(S_ij, owner, Q_i, K_j);
-        if (stage == Stage::edge) {
 #pragma unroll
             for (int i = 0; i < Owner::rows; ++i) {
-                const int visible = visible_to(i);
+                float m_tile = -INFINITY;
 #pragma unroll
-                for (int j = 0; j < columns; ++j)
-                    if (owner.lane + lanes * j >= visible) S_ij[i][j] = -INFINITY;
+                for (int j = 0; j < columns; ++j) m_tile = fmaxf(m_tile, S_ij[i][j]);
+                const float m_new = fmaxf(m_i[i], Owner::row_max(m_tile) * scale_log2);
+                const float subtracted = safe_maximum(m_new), rescale = rescale_factor(m_i[i], m_new);
+
+                float l_tile = 0.0f;
+#pragma unroll
+                for (int j = 0; j < columns; ++j) {
+                    watch_score(first_query + owner.row(i), first_key + owner.template column<columns>(j),
+                                S_ij[i][j] * scale.magnitude);
+                    S_ij[i][j] = simt::fast_exp2(fmaf(S_ij[i][j], scale_log2, -subtracted));
+                    l_tile += S_ij[i][j];
+                }
+                m_i[i] = m_new;
+                l_i[i] = rescale * l_i[i] + l_tile;
+                watch_state(first_query + owner.row(i), m_i[i], l_i[i], owner.lane);
+                watch_rescale(first_query + owner.row(i), rescale, owner.lane);
+#pragma unroll
+                for (int c = 0; c < D / lanes; ++c) O_i[i][c] *= rescale;
             }
+            store_transposed(P_ij, owner, S_ij);
         }
 
-#pragma unroll
-        for (int i = 0; i < Owner::rows; ++i) {
-            float m_tile = -INFINITY;
-#pragma unroll
-            for (int j = 0; j < columns; ++j) m_tile = fmaxf(m_tile, S_ij[i][j]);
-            const float m_new = fmaxf(m_i[i], Owner::row_max(m_tile) * scale_log2);
-            const float subtracted = safe_maximum(m_new), rescale = rescale_factor(m_i[i], m_new);
-
-            float l_tile = 0.0f;
-#pragma unroll
-            for (int j = 0; j < columns; ++j) {
-                const float p = simt::fast_exp2(fmaf(S_ij[i][j], scale_log2, -subtracted));
-                l_tile += p;
-                watch_score(first_query + owner.row(i), first_key + owner.lane + lanes * j,
-                            S_ij[i][j] * scale.magnitude);
-                S_ij[i][j] = p;
-                if (j < columns / Tiles::parts) P_ij(owner.row(i), owner.lane + lanes * j) = p;
-            }
-            m_i[i] = m_new;
-            l_i[i] = rescale * l_i[i] + l_tile;
-            watch_state(first_query + owner.row(i), m_i[i], l_i[i], owner.lane);
-            watch_rescale(first_query + owner.row(i), rescale, owner.lane);
-#pragma unroll
-            for (int c = 0; c < D / lanes; ++c) O_i[i][c] *= rescale;
+        const int keys = seen_by_block - first_key < B_c ? seen_by_block - first_key : B_c;
+#pragma unroll 1
+        for (int k = 0; k < keys; k += Tiles::keys_per_slice) {
+            simt::wait_copies<0>();
+            __syncthreads();  // the slice of V_j (and, the first time, the warp's part of P_ij) is complete before
+                              // anyone reads it, and everyone is done with the slice before it
+            if (k + Tiles::keys_per_slice < keys)
+                fetch_values(slot ^ 1, first_key + k + Tiles::keys_per_slice);
+            else if (j_tile + 1 < tiles.visited)
+                fetch_keys(slot ^ 1, first_key + B_c, 0);
+            simt::commit_copies();
+            const auto in_slice = [&](int seen) {  // how many of so many keys lie in this slice and before it
+                seen -= first_key + k;
+                return seen < 0 ? 0 : seen < Tiles::keys_per_slice ? seen : Tiles::keys_per_slice;
+            };
+            const int common = edge ? in_slice(seen_by_all) : Tiles::keys_per_slice;
+            add_outer_products<8>(O_i, owner, P_ij, k, slice<D>(slots, slot), common);
+            if (edge) add_visible(O_i, owner, P_ij, k, slice<D>(slots, slot), common, in_slice(seen_by_any), visible);
+            slot ^= 1;
         }
-
-        simt::wait_copies<0>();
-        __syncthreads();  // V_j, and the rows of P_ij, are complete before anyone reads them, and everyone is done with
-                          // K_j before it is overwritten
-        if (j_tile + 1 < tiles.visited) copy_tile_async<threads>(K_j, K, first_key + B_c, t.vector_rows);
-        simt::commit_copies();
-        int visible[Owner::rows];
-#pragma unroll
-        for (int i = 0; i < Owner::rows; ++i) visible[i] = stage == Stage::edge ? visible_to(i) : B_c;
-#pragma unroll
-        for (int part = 0; part < Tiles::parts; ++part) {
-            if (part > 0) {    // for D > 64, what of P_ij waits in registers
-                __syncwarp();  // the warp's lanes are done with the part before, before they overwrite it
-                store_part(P_ij, owner, S_ij, part);
-                __syncwarp();  // the part is complete before other lanes read it
-            }
-            // The keys that all rows of the thread see (its first row sees the fewest), and then, of an edge tile, the
-            // others.
-            const int first = part * Tiles::part, seen = visible[0] - first;
-            const int seen_by_all = seen < 0 ? 0 : seen < Tiles::part ? seen / 4 * 4 : Tiles::part;
-            accumulate<Tiles::narrow ? 4 : 1>(O_i, owner, P_ij, V_j, seen_by_all, first);
-            accumulate_visible(O_i, owner, visible, P_ij, V_j, seen_by_all, first);
-        }
-    };
-
-    int j = 0;
-    if constexpr (Tiles::narrow) {  // each stage is compiled on its own, the full one without a test
-        for (; j < tiles.full; ++j) step(KnownStage<Stage::full>(), j);
-        for (; j < tiles.visited; ++j) step(KnownStage<Stage::edge>(), j);
-    } else {
-        // Here a step is so long that a second copy of it, for the one or two edge tiles of a block, would have to come
-        // from memory each time (README.md has what that cost).
-        for (; j < tiles.visited; ++j) step(j < tiles.full ? Stage::full : Stage::edge, j);
     }
 
     const auto O = t.O.slice(b, h);
@@ -165,8 +196,8 @@ __global__ void __launch_bounds__(RegisterTiles<D>::threads, RegisterTiles<D>::r
         if (query >= query_length) continue;
         // One division per row. A row that sees no key is 0; where it sees keys and every score is -inf, this becomes
         // 0 * (1 / 0): NaN, as softmax has it.
-        const bool sees_any = visible_keys(mask, query, query_length, key_length) > 0;
-        store_row<D, lanes>(O, query, O_i[i], owner.lane, sees_any ? 1.0f / l : 0.0f, t.vector_rows);
+        const bool sees_any = seen_by(owner.row(i)) > 0;
+        store_row(O, query, O_i[i], owner, sees_any ? 1.0f / l : 0.0f, t.vector_rows);
         if (owner.lane == 0)  // from powers of 2 back to powers of e
             LSE(query) = kLn2 * (m_i[i] + log2f(l));
     }
@@ -175,30 +206,39 @@ __global__ void __launch_bounds__(RegisterTiles<D>::threads, RegisterTiles<D>::r
 /// Shared memory that a block needs.
 std::size_t causal_tiled_shared_bytes(const AttentionArguments& a) {
     std::size_t bytes = 0;
-    with_tiled_head_dim(a.head_dim(),
-                        [&]<int D>(std::integral_constant<int, D>) { bytes = RegisterTiles<D>::shared_bytes; });
+    with_register_tiles(a, [&]<int B_r, int D>(std::integral_constant<int, B_r>, std::integral_constant<int, D>) {
+        bytes = RegisterTiles<B_r, D>::shared_bytes;
+    });
     return bytes;
 }
 
-/// Q once; for each query tile of each query head, the rows of K and V in the key tiles that it visits; O and LSE once.
+/// Q once; for each query tile of each query head, the rows of K in the key tiles that it visits, and of V in the
+/// slices that it sees any key of; O and LSE once.
 GlobalBytes causal_tiled_bytes(const AttentionArguments& a) {
-    constexpr int B_r = RegisterTiles<64>::B_r;
-    const int B_c = a.head_dim() <= 64 ? RegisterTiles<64>::B_c : RegisterTiles<128>::B_c;
-    const std::uint64_t heads = a.batch() * a.query_heads(), row = a.head_dim() * sizeof(float);
-    return {.read = heads * row * (a.query_length() + 2 * visited_keys(a, B_r, B_c)),
-            .written = heads * a.query_length() * (row + sizeof(float))};
+    GlobalBytes bytes;
+    with_register_tiles(a, [&]<int B_r, int D>(std::integral_constant<int, B_r>, std::integral_constant<int, D>) {
+        using Tiles = RegisterTiles<B_r, D>;
+        const std::uint64_t heads = a.batch() * a.query_heads(), row = a.head_dim() * sizeof(float);
+        const std::uint64_t rows = visited_keys(a, B_r, Tiles::B_c) + visited_keys(a, B_r, Tiles::keys_per_slice);
+        bytes = {.read = heads * row * (a.query_length() + rows),
+                 .written = heads * a.query_length() * (row + sizeof(float))};
+    });
+    return bytes;
 }
 
-/// Launches the kernel compiled for the problem's head dimension; its tensors are float32, with D <= 128.
+/// Launches the kernel compiled for the problem's head dimension, with tiles that suit its size; its tensors are
+/// float32.
 void launch_causal_tiled(const AttentionArguments& a) {
-    with_tiled_head_dim(a.head_dim(), [&]<int D>(std::integral_constant<int, D>) {
-        using Tiles = RegisterTiles<D>;
+    with_register_tiles(a, [&]<int B_r, int D>(std::integral_constant<int, B_r>, std::integral_constant<int, D>) {
+        using Tiles = RegisterTiles<B_r, D>;
         cudaLaunchConfig_t config{};
-        config.gridDim = dim3(ceil_div(a.query_length(), Tiles::B_r), a.query_heads(), a.batch());
+        config.gridDim = dim3(ceil_div(a.query_length(), B_r), a.query_heads(), a.batch());
         config.blockDim = dim3(Tiles::threads);
         config.dynamicSmemBytes = Tiles::shared_bytes;
         config.stream = static_cast<cudaStream_t>(a.stream);
-        simt::launch("causal_tiled_kernel", config, causal_tiled_kernel<D>, forward_tensors<float>(a), a.mask);
+        const std::int64_t blocks = std::int64_t{config.gridDim.x} * config.gridDim.y * config.gridDim.z;
+        simt::launch("causal_tiled_kernel", config, causal_tiled_kernel<B_r, D>, forward_tensors<float>(a), a.mask,
+                     blocks <= std::int64_t{Tiles::resident} * a.multiprocessors);
     });
 }
 

@@ -24,6 +24,7 @@ struct AttentionArguments {
     simt::TensorArgument lse;  ///< [B, Hq, Sq], float32; rank 0 where a phase yields none
     float scale = 0;           ///< factor on Q K^T
     Mask mask = Mask::none;    ///< which keys a query sees
+    int multiprocessors = 1;   ///< of the device that runs it: blocks that it takes to keep all of it busy
     void* stream = nullptr;    ///< cudaStream_t of the caller; the CPU machine has no streams
 
     /// The sizes, read off the shapes above.

@@ -17,7 +17,21 @@ using KernelElements = CompiledElements<float, simt::f16, simt::bf16>;
 /// Head dimensions, from the smallest on.
 using KernelHeadDims = std::integer_sequence<int, 32, 64, 128, 256>;
 
-/// Those of kernels of register tiles (register_tile.cuh): with more, O_i would not fit the registers.
+/// Those of kernels of register tiles with one number of query rows: with more, O_i would not fit the registers.
 using TiledKernelHeadDims = std::integer_sequence<int, 32, 64, 128>;
+
+/// Query rows and head dimension of a kernel of register tiles (register_tile.cuh).
+template <int Rows, int HeadDim>
+struct TileShape {
+    static constexpr int B_r = Rows;
+    static constexpr int D = HeadDim;
+};
+template <class... Shape>
+struct CompiledTiles {};
+
+/// Those of the others. Tiles of 64 rows are for problems with few query tiles.
+using RegisterTileShapes =
+    CompiledTiles<TileShape<128, 32>, TileShape<64, 32>, TileShape<128, 64>, TileShape<64, 64>, TileShape<128, 96>,
+                  TileShape<128, 128>, TileShape<64, 128>, TileShape<128, 256>, TileShape<64, 256>>;
 
 }  // namespace ladder::SIMT_MACHINE

@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "common/attention/arguments.h"
 #include "common/attention/compiled_for.cuh"
 #include "common/simt/simt.h"
 
@@ -58,6 +59,9 @@ void with_element_type(simt::ElementType type, Use&& use) {
     with_element_type_of(KernelElements(), type, use);
 }
 
+/// How many pieces of b make up a: the quotient, rounded up. a >= 0, b > 0.
+inline unsigned ceil_div(std::int64_t a, std::int64_t b) { return unsigned((a + b - 1) / b); }
+
 /// Kernels are compiled for a few head dimensions. Any other runs in the next larger one: tiles are filled up with
 /// zeros, which add nothing to a dot product, and the surplus columns of O are not stored. Calls
 /// `use(std::integral_constant<int, D>())`.
@@ -66,15 +70,35 @@ void with_head_dim(std::int64_t head_dim, Use&& use) {
     with_first_that_holds(KernelHeadDims(), head_dim, use);
 }
 
-/// The same for kernels of register tiles (register_tile.cuh), and beyond their largest size with that one: a host entry
-/// asks what such a kernel needs before it asks whether it can run.
+/// The same for a kernel of register tiles with one number of query rows, and beyond its largest size with that one: a host entry asks what such
+/// a kernel needs before it asks whether it can run.
 template <class Use>
 void with_tiled_head_dim(std::int64_t head_dim, Use&& use) {
     with_first_that_holds(TiledKernelHeadDims(), std::min<std::int64_t>(head_dim, largest_of(TiledKernelHeadDims())),
                            use);
 }
 
-/// How many pieces of b make up a: the quotient, rounded up. a >= 0, b > 0.
-inline unsigned ceil_div(std::int64_t a, std::int64_t b) { return unsigned((a + b - 1) / b); }
+/// Calls `use(std::integral_constant<int, B_r>(), std::integral_constant<int, D>())` for a kernel of register tiles
+/// (register_tile.cuh), one of the shapes Shape…: the smallest D that holds `head_dim`, and of that `queries` query rows
+/// where there is a choice. Throws std::invalid_argument where no shape is wide enough.
+template <class... Shape, class Use>
+void with_shape_of(CompiledTiles<Shape...>, int queries, std::int64_t head_dim, Use&& use) {
+    int columns = 0;
+    ((columns = Shape::D >= head_dim && (columns == 0 || Shape::D < columns) ? Shape::D : columns), ...);
+    const auto take = [&]<int B_r, int D>(TileShape<B_r, D>) {
+        use(std::integral_constant<int, B_r>(), std::integral_constant<int, D>());
+        return true;
+    };
+    const bool found = ((Shape::D == columns && Shape::B_r == queries && take(Shape())) || ...) ||
+                       ((Shape::D == columns && take(Shape())) || ...);
+    if (!found) throw std::invalid_argument("head dimension " + std::to_string(head_dim) + ": no tile is so wide");
+}
+
+/// The same for a whole problem: tiles of 128 queries where they make a block for every multiprocessor, else of 64.
+template <class Use>
+void with_register_tiles(const AttentionArguments& a, Use&& use) {
+    const bool large = a.batch() * a.query_heads() * ceil_div(a.query_length(), 128) >= a.multiprocessors;
+    with_shape_of(RegisterTileShapes(), large ? 128 : 64, a.head_dim(), use);
+}
 
 }  // namespace ladder::SIMT_MACHINE

@@ -52,7 +52,8 @@ AttentionArguments attention_arguments(const torch::Tensor& q, const torch::Tens
             .out = tensor_argument("O", out),
             .lse = lse.defined() ? tensor_argument("LSE", lse) : simt::TensorArgument{},
             .scale = static_cast<float>(options.scale.value_or(1.0 / std::sqrt(double(q.size(3))))),
-            .mask = options.mask};
+            .mask = options.mask,
+            .multiprocessors = device_limits(q.device()).multiprocessors};
 }
 
 OnDevice::OnDevice(torch::Device device) : device_(device) {

@@ -1,106 +1,258 @@
 #pragma once
 
+#include <cstdint>
 #include <type_traits>
 
-#include "common/attention/row_tile.cuh"
 #include "common/simt/simt.h"
 
 namespace ladder::SIMT_MACHINE {
 
-/// Tiles for float32 on CUDA cores, as large as registers and shared memory allow.
+/// Tiles for float32 on CUDA cores, as large as registers allow.
 ///
-/// A multiply-add takes two numbers from shared memory unless registers hold them. With R rows and C columns a thread,
-/// R + C numbers serve R C multiply-adds: 8 + 8 serve 64, where 4 + 4 (row_tile.cuh's usual size) serve 16. Below that,
-/// shared memory sets the pace, not the multipliers.
+/// Both products of attention are sums of outer products, a column times a row:
 ///
-/// For D > 64 the 64 floats of O_i a thread take twice the threads, and 64 scores a thread twice the keys. All of P_ij
-/// would then find no room in shared memory; it goes there in parts of 32 keys.
-template <int D>
+///     S_ij = sum over columns d of Q_i(:, d) K_j(:, d)^T       O_i = sum over keys k of P_ij(:, k) V_j(k, :)
+///
+/// A thread holds R rows by C columns of such a sum in registers. For each outer product it reads R + C numbers from
+/// shared memory, and R C multiply-adds use them: 8 + 8 serve 64, where row_tile.cuh's usual 4 + 4 serve 16. Below
+/// that, shared memory sets the pace, not the multipliers.
+///
+/// Q_i, K_j and P_ij lie transposed in shared memory, so that the 16 bytes which a lane reads at once are numbers of
+/// one outer product.
+///
+/// A thread has eight rows. Eight lanes share one, or sixteen where a row of O_i is too long for that. Tiles of 64
+/// queries are for problems with too few tiles of 128 for all multiprocessors.
+template <int Queries, int D>
 struct RegisterTiles {
-    static constexpr bool narrow = D <= 64;                ///< which of the two shapes it is
-    static constexpr int B_r = 128;                        ///< queries
-    static constexpr int B_c = narrow ? 64 : 128;          ///< keys
-    static constexpr int threads = narrow ? 128 : 256;     ///< of a block
-    static constexpr int lanes_per_row = narrow ? 8 : 16;  ///< so 8 x 8 scores, and at most 8 x 8 of O_i, a thread
-    static constexpr int resident = narrow ? 2 : 1;  ///< blocks on a multiprocessor that registers must suffice for
-    static constexpr int part = narrow ? B_c : 32;   ///< keys whose probabilities are in shared memory at a time
-    static constexpr int parts = B_c / part;         ///< of a tile
+    static constexpr int B_r = Queries;                                    ///< queries: 128 or 64
+    static constexpr int lanes_per_row = B_r == 128 && D <= 96 ? 8 : 16;   ///< so O_i takes at most 8 x 16 floats
+    static constexpr int B_c = lanes_per_row == 8 || D == 256 ? 64 : 128;  ///< keys
+    static constexpr int threads = B_r * lanes_per_row / 8;                ///< of a block: 128 or 256
+    static constexpr int resident =
+        threads == 128 ? 2 : 1;  ///< blocks on a multiprocessor that registers must suffice for
 
-    static constexpr int pad = simt::kVectorWidth<float>;  ///< 16 bytes, which move each row four banks on
-    static constexpr int row_pitch = D + pad;              ///< of Q_i and K_j, of which lanes read different rows
-    static constexpr int score_pitch = part + (narrow ? pad : 16);  ///< of P_ij: its writers meet in no bank
-    /// Of a block.
-    static constexpr std::size_t shared_bytes =
-        simt::shared_bytes<float>(B_r, row_pitch) + simt::shared_bytes<float>(B_c, row_pitch) +
-        simt::shared_bytes<float>(B_c, D) + simt::shared_bytes<float>(B_r, score_pitch);
+    static constexpr int pad = simt::kVectorWidth<float>;  ///< a copy that transposes writes to 32 banks
+    static constexpr int query_pitch = B_r + pad;          ///< of Q_i and P_ij, transposed
+    static constexpr int key_pitch = B_c + pad;            ///< of K_j, transposed
+
+    /// K_j and V_j come in slices, one under way while another is in use: 32 columns of K_j, and as many keys of V_j as
+    /// take no more room, a power of two.
+    static constexpr int columns_per_slice = 32;
+    static constexpr int slice_floats = columns_per_slice * key_pitch;  ///< of one
+    static constexpr int keys_per_slice = D == 32 ? 64 : D == 96 ? 16 : D == 256 ? 8 : 32;
+    static_assert(keys_per_slice * D <= slice_floats && keys_per_slice <= B_c && D % columns_per_slice == 0);
+
+    /// Of a block: Q_i, P_ij and two slices.
+    static constexpr std::size_t shared_bytes = simt::shared_bytes<float>(D, query_pitch) +
+                                                simt::shared_bytes<float>(B_c, query_pitch) +
+                                                simt::shared_bytes<float>(2, slice_floats);
 };
 
-/// As RowOwner: eight lanes share a row, four rows lie side by side. But neighbouring lanes share a row, and lanes two
-/// apart share a column:
+/// Which rows and columns of a block's tile a thread holds. Each warp owns B_r / warps rows for good. `Lanes` lanes
+/// share a row, and neighbouring groups of four rows lie side by side, as do groups of four columns:
 ///
-///              lane of the row:   0  1  2  3  4  5  6  7
-///   rows 0, 4, 8, …       lanes   0  1  4  5 16 17 20 21
-///   rows 1, 5, 9, …       lanes   2  3  6  7 18 19 22 23
-///   rows 2, 6, 10, …      lanes   8  9 12 13 24 25 28 29
-///   rows 3, 7, 11, …      lanes  10 11 14 15 26 27 30 31
+///     8 lanes to a row            lane of the row:   0  1  2  3  4  5  6  7
+///       rows  0 …  3, 16 … 19     lanes              0  1  8  9 16 17 24 25
+///       rows  4 …  7, 20 … 23     lanes              2  3 10 11 18 19 26 27
+///       rows  8 … 11, 24 … 27     lanes              4  5 12 13 20 21 28 29
+///       rows 12 … 15, 28 … 31     lanes              6  7 14 15 22 23 30 31
 ///
-/// Or sixteen lanes share a row, and two rows lie side by side:
+///     16 lanes to a row           lane of the row:   0  1  2  3  4  5  6  7  8  …
+///       rows  0 …  3,  8 … 11     lanes              0  1  4  5  8  9 12 13 16  …
+///       rows  4 …  7, 12 … 15     lanes              2  3  6  7 10 11 14 15 18  …
 ///
-///              lane of the row:   0  1  2  3  4  5  6  7  8  …
-///   rows 0, 2, 4, …       lanes   0  1  4  5  8  9 12 13 16  …
-///   rows 1, 3, 5, …       lanes   2  3  6  7 10 11 14 15 18  …
-///
-/// Where lanes in pairs read the same 16 bytes, shared memory serves 16 lanes at a time instead of 8. Here that holds
-/// for rows of Q_i and P_ij (pairs of neighbours) and for rows of K_j and V_j (lanes two apart).
-template <int B_r, int Threads, int Lanes = 8>
-struct PairedRowOwner {
+/// Where lanes in pairs read the same 16 bytes, shared memory serves 16 lanes at a time instead of 8. Here neighbours
+/// share rows, and lanes two apart share columns.
+template <int B_r, int Threads, int Lanes>
+struct TileOwner {
     static_assert(Lanes == 8 || Lanes == 16);
     static constexpr int lanes_per_row = Lanes;                 ///< neighbours along a row
-    static constexpr int row_step = 32 / Lanes;                 ///< from one row of a thread to the next
     static constexpr int rows_per_warp = B_r / (Threads / 32);  ///< neighbours
-    static constexpr int rows = rows_per_warp / row_step;       ///< rows per thread
-    static_assert(rows >= 1 && rows * row_step * (Threads / 32) == B_r, "B_r must fill every warp's lanes");
+    static constexpr int rows = rows_per_warp * Lanes / 32;     ///< rows per thread
+    static_assert(rows % 4 == 0 && rows * (32 / Lanes) * (Threads / 32) == B_r, "B_r must fill every warp's lanes");
 
     int first_row;  ///< of this thread
     int lane;       ///< its place among those of its rows
 
-    __device__ PairedRowOwner() {
+    __device__ TileOwner() {
         const int l = int(threadIdx.x) % 32;
-        first_row = int(threadIdx.x) / 32 * rows_per_warp + (l >> 1 & 1);
+        first_row = first_row_of_warp();
         if constexpr (Lanes == 8) {
-            first_row += 2 * (l >> 3 & 1);
-            lane = (l & 1) + 2 * (l >> 2 & 1) + 4 * (l >> 4);
+            first_row += 4 * (l >> 1 & 3);
+            lane = (l & 1) + 2 * (l >> 3);
         } else {
+            first_row += 4 * (l >> 1 & 1);
             lane = (l & 1) + 2 * (l >> 2);
         }
     }
-    /// The i-th of this thread's rows of the tile.
-    __device__ int row(int i) const { return first_row + row_step * i; }
+    /// Of the rows that its warp owns.
+    __device__ int first_row_of_warp() const { return int(threadIdx.x) / 32 * rows_per_warp; }
+    /// The i-th of this thread's rows of the tile: they rise with i.
+    __device__ int row(int i) const { return first_row + i / 4 * 4 * (32 / Lanes) + i % 4; }
+    /// The j-th of this thread's `Columns` columns, in groups of four, or of two where it has no more.
+    template <int Columns>
+    __device__ int column(int j) const {
+        constexpr int group = Columns < 4 ? Columns : 4;
+        return (j / group * Lanes + lane) * group + j % group;
+    }
 
     /// Over the lanes that share a row. All of them get the result.
     __device__ static float row_max(float x) {
         x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
-        if constexpr (Lanes == 16) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 8));
-        x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 4));
+        if constexpr (Lanes == 16) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 4));
+        x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 8));
         return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 16));
     }
     __device__ static float row_sum(float x) {
         x += __shfl_xor_sync(0xffffffffu, x, 1);
-        if constexpr (Lanes == 16) x += __shfl_xor_sync(0xffffffffu, x, 8);
-        x += __shfl_xor_sync(0xffffffffu, x, 4);
+        if constexpr (Lanes == 16) x += __shfl_xor_sync(0xffffffffu, x, 4);
+        x += __shfl_xor_sync(0xffffffffu, x, 8);
         return x + __shfl_xor_sync(0xffffffffu, x, 16);
     }
 };
 
-/// P(row i, :) = part `part` of the tile's probabilities, of which this thread holds P_of_thread.
-template <class Owner, int Columns, int B_r, int Part, int Pitch>
-__device__ __forceinline__ void store_part(const simt::SharedTile<float, B_r, Part, Pitch>& P, const Owner& owner,
-                                           const float (&P_of_thread)[Owner::rows][Columns], int part) {
-    constexpr int lanes = Owner::lanes_per_row, columns = Part / lanes;
+/// A matrix whose rows, Pitch floats apart, lie in row `slot` of a tile.
+template <int Pitch, class Slots>
+struct Slice {
+    const Slots& slots;  ///< one in a row
+    int slot;            ///< which one
+
+    /// As of a tile.
+    template <class V>
+    __device__ __forceinline__ decltype(auto) vec(int row, int column) const {
+        return slots.template vec<V>(slot, row * Pitch + column);
+    }
+};
+
+/// What row `slot` of `slots` holds, with rows Pitch floats apart.
+template <int Pitch, class Slots>
+__device__ __forceinline__ Slice<Pitch, Slots> slice(const Slots& slots, int slot) {
+    return {slots, slot};
+}
+
+/// The numbers that a thread needs of row k of `tile` for one outer product, 16 bytes at a time: N of them, at
+/// column(0), column(1), …
+template <int N, class Tile, class Column>
+__device__ __forceinline__ void read_factor(float (&factor)[N], const Tile& tile, int k, const Column& column) {
+    constexpr int width = N < 4 ? N : 4;
 #pragma unroll
-    for (int i = 0; i < Owner::rows; ++i)
+    for (int n = 0; n < N; n += width) {
+        const simt::Vector<float, width> numbers = tile.template vec<simt::Vector<float, width>>(k, column(n));
 #pragma unroll
-        for (int j = 0; j < columns; ++j) P(owner.row(i), owner.lane + lanes * j) = P_of_thread[i][part * columns + j];
+        for (int e = 0; e < width; ++e) factor[n + e] = numbers.element[e];
+    }
+}
+
+/// One outer product's factors, of row k of A^T and row l of B.
+template <class Owner, int Columns, class A, class B>
+__device__ __forceinline__ void read_factors(float (&of_rows)[Owner::rows], float (&of_columns)[Columns],
+                                             const Owner& owner, const A& A_transposed, int k, const B& b, int l) {
+    read_factor(of_rows, A_transposed, k, [&](int i) { return owner.row(i); });
+    read_factor(of_columns, b, l, [&](int j) { return owner.template column<Columns>(j); });
+}
+
+/// sum[i][j] += A(row i, first + k) B(k, column j) for all k < count. `Unroll` of them are written out, so that the
+/// compiler can read ahead.
+///
+/// A multiply-add takes three numbers, and the registers' two banks deliver one each in a clock: of neighbours, one
+/// factor must stay. So the rows are walked to and fro, and at each turn the other factor stays.
+template <int Unroll, class Owner, int Columns, class A, class B>
+__device__ __forceinline__ void add_outer_products(float (&sum)[Owner::rows][Columns], const Owner& owner,
+                                                   const A& A_transposed, int first, const B& b, int count) {
+#pragma unroll Unroll
+    for (int k = 0; k < count; ++k) {
+        float of_rows[Owner::rows], of_columns[Columns];
+        read_factors(of_rows, of_columns, owner, A_transposed, first + k, b, k);
+#pragma unroll
+        for (int j = 0; j < Columns; ++j)
+#pragma unroll
+            for (int n = 0; n < Owner::rows; ++n) {
+                const int i = j % 2 == 0 ? n : Owner::rows - 1 - n;
+                sum[i][j] += of_rows[i] * of_columns[j];
+            }
+    }
+}
+
+/// P(key, row) = P_of_thread, the thread's part of P_ij: transposed, as the second product reads it.
+template <class Owner, int Columns, class Tile>
+__device__ __forceinline__ void store_transposed(const Tile& P, const Owner& owner,
+                                                 const float (&P_of_thread)[Owner::rows][Columns]) {
+    using Vector = simt::Vector<float, 4>;
+#pragma unroll
+    for (int j = 0; j < Columns; ++j)
+#pragma unroll
+        for (int i = 0; i < Owner::rows; i += 4) {
+            Vector p;
+#pragma unroll
+            for (int e = 0; e < 4; ++e) p.element[e] = P_of_thread[i + e][j];
+            P.template vec<Vector>(owner.template column<Columns>(j), owner.row(i)) = p;
+        }
+}
+
+/// Begins to copy tile(d, r) = matrix(first_row + r, first_column + d), for Rows rows and Columns columns: element by
+/// element, for no asynchronous copy transposes more. Zero beyond the matrix. Eight neighbouring threads take 32 bytes
+/// of a row, and four such rows at once go to 32 banks.
+template <int Threads, int Rows, int Columns, class Tile>
+__device__ __forceinline__ void copy_transposed_async(const Tile& tile,
+                                                      const simt::GlobalTensor<const float, 2>& matrix, int first_row,
+                                                      int first_column) {
+    using Element = simt::Vector<float, 1>;
+    constexpr int neighbours = 8, rows_at_once = Threads / neighbours;
+    static_assert(Rows % rows_at_once == 0 && Columns % neighbours == 0);
+    const int d = threadIdx.x % neighbours, r = threadIdx.x / neighbours;
+    const std::int64_t row = first_row + r;  // as wide as an address: the compiler then steps from row to row
+    if (first_row + Rows <= int(matrix.extent(0)) && first_column + Columns <= int(matrix.extent(1))) {
+#pragma unroll 2
+        for (int i = 0; i < Rows; i += rows_at_once)
+#pragma unroll
+            for (int c = 0; c < Columns; c += neighbours)
+                simt::copy_async(tile.template vec<Element>(d + c, r + i),
+                                 matrix.template vec<Element>(row + i, first_column + d + c));
+    } else {
+#pragma unroll 1
+        for (int i = 0; i < Rows; i += rows_at_once)
+#pragma unroll 4
+            for (int c = 0; c < Columns; c += neighbours)
+                simt::copy_async_or_zero(tile.template vec<Element>(d + c, r + i), matrix, row + i,
+                                         first_column + d + c);
+    }
+}
+
+/// Multiplies what the calling thread has copied by copy_transposed_async, and waited for, with `factor`.
+template <int Threads, int Rows, int Columns, class Tile>
+__device__ __forceinline__ void multiply_own_copies(const Tile& tile, float factor) {
+    for (int r = threadIdx.x / 8; r < Rows; r += Threads / 8)
+        for (int d = threadIdx.x % 8; d < Columns; d += 8) tile(d, r) = factor * float(tile(d, r));
+}
+
+/// Begins to copy tile(r, c) = matrix(first_row + r, c), for Rows rows and Columns columns; zero beyond the matrix. 16
+/// bytes at a time where rows are `wide`.
+template <int Threads, int Rows, int Columns, class Tile>
+__device__ __forceinline__ void copy_rows_async(const Tile& tile, const simt::GlobalTensor<const float, 2>& matrix,
+                                                int first_row, bool wide) {
+    const bool whole = first_row + Rows <= int(matrix.extent(0)) && Columns <= int(matrix.extent(1));
+    const auto copy = [&]<class Piece>(std::type_identity<Piece>) {
+        constexpr int width = sizeof(Piece) / sizeof(float), per_row = Columns / width, pieces = Rows * per_row;
+        static_assert(pieces % Threads == 0);
+        const auto each = [&](const auto& copy_piece) {
+#pragma unroll(width > 1 ? pieces / Threads : 1)
+            for (int i = 0; i < pieces; i += Threads)
+                copy_piece((i + int(threadIdx.x)) / per_row, (i + int(threadIdx.x)) % per_row * width);
+        };
+        if (whole)
+            each([&](int r, int c) {
+                simt::copy_async(tile.template vec<Piece>(r, c),
+                                 matrix.template vec<Piece>(std::int64_t(first_row) + r, c));
+            });
+        else
+            each([&](int r, int c) {
+                simt::copy_async_or_zero(tile.template vec<Piece>(r, c), matrix, std::int64_t(first_row) + r, c);
+            });
+    };
+    if (wide)
+        copy(std::type_identity<simt::WideVector<float>>());
+    else
+        copy(std::type_identity<simt::Vector<float, 1>>());
 }
 
 /// scale = sign * magnitude with a magnitude above 0. The sign goes into Q_i, where it costs no rounding, so that the
@@ -118,36 +270,6 @@ struct SignedScale {
           magnitude(scale == 0.0f ? 1.0f : fabsf(scale)) {}
 };
 
-/// Q_i = sign Q, through registers, all `Threads` threads of the block together. 16 bytes at a time where rows are
-/// `wide`, and eight times that under way: a block has nothing else to do before its first tile is there.
-///
-/// Why not all of the scale? Each product would round it anew. Where scores are near 1000, as many of them are in one
-/// test, a row's weights would be off by 1e-4.
-template <int Threads, int Rows, int Columns, int Pitch>
-__device__ __forceinline__ void load_signed(const simt::SharedTile<float, Rows, Columns, Pitch>& Q_i,
-                                            const simt::GlobalTensor<const float, 2>& Q, int first_row, float sign,
-                                            bool wide) {
-    const int length = int(Q.extent(0)), head_dim = int(Q.extent(1));
-    const auto load = [&]<class Piece>(std::type_identity<Piece>) {
-        constexpr int width = sizeof(Piece) / sizeof(float), per_row = Columns / width,
-                      rows_at_once = Threads / per_row;
-        static_assert(rows_at_once * per_row == Threads && Rows % rows_at_once == 0);
-        const int r = threadIdx.x / per_row, c = threadIdx.x % per_row * width;
-#pragma unroll 8
-        for (int i = r; i < Rows; i += rows_at_once) {
-            Piece q{};
-            if (first_row + i < length && c < head_dim) q = Q.template vec<Piece>(first_row + i, c);
-#pragma unroll
-            for (int e = 0; e < width; ++e) q.element[e] *= sign;
-            Q_i.template vec<Piece>(i, c) = q;
-        }
-    };
-    if (wide)
-        load(std::type_identity<simt::WideVector<float>>());
-    else
-        load(std::type_identity<simt::Vector<float, 1>>());
-}
-
 /// What a lane's old sums are worth when the row's maximum, an exponent of 2, rises from m_old to m_new. Equality is
 /// asked first, so that inf - inf is never computed. (A lane's part of l_i may be 0 where another's is infinite, so a
 /// factor of infinity, which would do no harm to the whole sum, must not arise.)
@@ -156,17 +278,17 @@ __device__ __forceinline__ float rescale_factor(float m_old, float m_new) {
 }
 
 /// O(row, :) = factor O_i of the thread's columns of that row, 16 bytes at a time where rows are `wide`.
-template <int D, int Lanes = 8>
-__device__ __forceinline__ void store_row(const simt::GlobalTensor<float, 2>& O, int row, const float (&O_i)[D / Lanes],
-                                          int lane, float factor, bool wide) {
-    constexpr int width = kRowVector<float, D, Lanes>;
+template <class Owner, int Columns>
+__device__ __forceinline__ void store_row(const simt::GlobalTensor<float, 2>& O, int row, const float (&O_i)[Columns],
+                                          const Owner& owner, float factor, bool wide) {
+    constexpr int width = Columns < 4 ? Columns : 4;
     const int head_dim = int(O.extent(1));
 #pragma unroll
-    for (int n = 0; n < D / Lanes / width; ++n) {
-        const int column = output_column<float, D, Lanes>(lane, n);
+    for (int n = 0; n < Columns; n += width) {
+        const int column = owner.template column<Columns>(n);
         simt::Vector<float, width> o;
 #pragma unroll
-        for (int e = 0; e < width; ++e) o.element[e] = O_i[n * width + e] * factor;
+        for (int e = 0; e < width; ++e) o.element[e] = O_i[n + e] * factor;
         if (wide) {
             if (column < head_dim) O.template vec<simt::Vector<float, width>>(row, column) = o;
         } else {

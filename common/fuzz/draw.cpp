@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "common/attention/check.h"
-#include "common/attention/wide_tiles.h"
 #include "common/fuzz/bad_calls.h"
 #include "common/fuzz/random.h"
 #include "common/simt/device/device_profile.h"
@@ -156,8 +155,7 @@ void draw_shape(Random& random, const Entry& entry, AttentionCase& c) {
 
 Property draw_property(Random& random, const Entry& entry, const Problem& p) {
     // The plan for the splits, or the choice of a kernel, may look at the whole batch, and another rounds otherwise.
-    const bool may_choose =
-        entry.chooses_by_size && p.attention.dtype == torch::kFloat32 && p.attention.head_dim <= kWidestWideHeadDim;
+    const bool may_choose = entry.chooses_by_size && p.attention.dtype == torch::kFloat32;
     const bool rounds_alike = !may_choose && (entry.form != Form::decode || p.splits);
     switch (random.below(3)) {
         case 0:

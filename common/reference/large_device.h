@@ -9,7 +9,10 @@ namespace ladder::reference {
 /// shared memory that they need.
 simt::Device large_device();
 
-/// The same entry. On the CPU machine it runs on the wide device.
+/// The same entry. On the CPU machine it runs on the large device.
 AttentionEntry on_large_device(AttentionEntry entry);
+
+/// The same, with a single multiprocessor: large tiles are then enough for it, whatever the problem.
+AttentionEntry on_one_multiprocessor(AttentionEntry entry);
 
 }  // namespace ladder::reference

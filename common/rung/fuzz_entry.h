@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "common/attention/wide_tiles.h"
+#include "common/attention/check.h"
 #include "common/fuzz/entry.h"
 
 namespace ladder::fuzz {
@@ -22,16 +22,17 @@ inline Entry attention_entry(std::string name, const std::string& file, Attentio
             .call = [=](const Operands& t, const Problem& p) { return function(t.q, t.k, t.v, p.attention.options); }};
 }
 
-/// An entry that takes a kernel of wide tiles where there are enough blocks of them.
+/// An entry whose tiles depend on how many blocks there are of them.
 inline Entry chooses_by_size(Entry entry) {
     entry.chooses_by_size = true;
     return entry;
 }
 
-/// A kernel of wide tiles. The CPU machine imitates a device that has the shared memory for them, whatever was drawn.
-inline Entry tiled(Entry entry) {
+/// A kernel of register tiles for head dimensions up to `widest`. The CPU machine imitates a device that has the shared
+/// memory for them, whatever was drawn.
+inline Entry tiled(Entry entry, std::int64_t widest = kMaxHeadDim) {
     entry.float32_only = true;
-    entry.widest_head = kWidestWideHeadDim;
+    entry.widest_head = widest;
     entry.call = [call = entry.call](const Operands& t, const Problem& p) {
         const simt::ScopedCpuDevice h100(simt::device_from(simt::device_profile("h100")));
         return call(t, p);

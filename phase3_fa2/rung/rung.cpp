@@ -56,7 +56,7 @@ Phase describe() {
         .rungs = rungs,
         .beside_the_phase_before = "On an input this short that, and not traffic, is what phase 3 gains over phase 2.",
         .fuzz_entries = {fuzz::chooses_by_size(fuzz_entry("fa2_forward", fa2_forward)),
-                         fuzz::tiled(fuzz_entry("fa2_tiled_forward", fa2_tiled_forward))},
+                         fuzz::chooses_by_size(fuzz::tiled(fuzz_entry("fa2_tiled_forward", fa2_tiled_forward)))},
         .bench_entries = {bench::attention_entry<fa2_plain_forward, fa2_plain_bytes>("fa2_plain_forward", "#6aa5d8"),
                           fastest},
         .bench_cases = bench_cases};

@@ -56,7 +56,7 @@ Phase describe() {
         .causal_mask = CausalMask::unless_refused,
         .rungs = rungs,
         .fuzz_entries = {fuzz::chooses_by_size(fuzz_entry("causal_forward", causal_forward)),
-                         fuzz::tiled(fuzz_entry("causal_tiled_forward", causal_tiled_forward))},
+                         fuzz::chooses_by_size(fuzz::tiled(fuzz_entry("causal_tiled_forward", causal_tiled_forward)))},
         .bench_entries = {bench::attention_entry<causal_plain_forward, causal_plain_bytes>("causal_plain_forward",
                                                                                            "#6fbab3"),
                           bench::attention_entry<causal_forward, causal_forward_bytes>("causal_forward", "#2fa39a")},

@@ -22,7 +22,7 @@ CATALOGUE = "rung/mutants.toml"    # in a phase's folder
 TRIALS = "rung/trials.cpp"         # beside it: what the phase's kernels are put through
 
 ELEMENTS = ("f32", "f16", "bf16")
-WIDE_HEAD_DIMS = (32, 128)  # that kernels of wide tiles are compiled for
+WIDE_HEAD_DIMS = (32, 128)  # that kernels of register tiles are compiled for
 REFERENCE = "reference"  # the result is not what the reference says
 LAUNCH = "launch"        # the device refuses the launch
 MUTANTS_PER_PROGRAM = 6  # they share the time that their headers take to compile

@@ -16,4 +16,13 @@ using KernelElements = CompiledElements<CompiledElement>;
 using KernelHeadDims = std::integer_sequence<int, 32>;
 using TiledKernelHeadDims = std::integer_sequence<int, kCompiledTiledHeadDim>;
 
+template <int Rows, int HeadDim>
+struct TileShape {
+    static constexpr int B_r = Rows;
+    static constexpr int D = HeadDim;
+};
+template <class... Shape>
+struct CompiledTiles {};
+using RegisterTileShapes = CompiledTiles<TileShape<kCompiledTiledHeadDim == 32 ? 128 : 64, kCompiledTiledHeadDim>>;
+
 }  // namespace ladder::SIMT_MACHINE

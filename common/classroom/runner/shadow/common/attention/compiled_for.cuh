@@ -15,4 +15,13 @@ using KernelElements = CompiledElements<float, simt::f16>;
 using KernelHeadDims = std::integer_sequence<int, 32, 64>;
 using TiledKernelHeadDims = std::integer_sequence<int, 32, 64>;
 
+template <int Rows, int HeadDim>
+struct TileShape {
+    static constexpr int B_r = Rows;
+    static constexpr int D = HeadDim;
+};
+template <class... Shape>
+struct CompiledTiles {};
+using RegisterTileShapes = CompiledTiles<TileShape<128, 32>, TileShape<128, 64>>;
+
 }  // namespace ladder::SIMT_MACHINE

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <string>
+
+namespace ladder {
+
+/// The largest head dimension that FlashAttention-1's kernel of register tiles takes. Those of later phases take every
+/// one.
+inline constexpr int64_t kWidestFa1TiledHeadDim = 128;
+
+/// Whether a kernel of register tiles (register_tile.cuh) can run this problem: float32, and a device with asynchronous
+/// copies and `shared_bytes` of shared memory per block. Where it can it pays: it has tiles as small as those of the
+/// plain kernels.
+bool register_tiles_pay(const torch::Tensor& q, std::size_t shared_bytes);
+
+/// Throws std::invalid_argument unless a kernel of register tiles can run on q: float32, and a device with asynchronous
+/// copies (compute capability 8.0) and `shared_bytes` of shared memory per block.
+void check_register_tiles(const std::string& kernel, const torch::Tensor& q, std::size_t shared_bytes);
+
+/// The same for one that takes head dimensions up to `widest` only.
+void check_register_tiles(const std::string& kernel, const torch::Tensor& q, std::size_t shared_bytes, int64_t widest);
+
+}  // namespace ladder
