@@ -5,8 +5,8 @@
 #include "common/attention/check.h"
 #include "common/attention/forward.h"
 #include "common/attention/outputs.h"
-#include "common/attention/registration.h"
 #include "common/attention/register_tiles.h"
+#include "common/attention/registration.h"
 #include "phase2_fa1/fa1_arguments.h"
 
 namespace ladder {
@@ -45,9 +45,8 @@ const ForwardKernel<Fa1Arguments> kTiled{
     .on_cuda = cuda::launch_fa1_tiled,
     .bytes = [](const Fa1Arguments& problem) { return cpu::fa1_tiled_bytes(problem); },
     .shared_bytes = [](const Fa1Arguments& problem) { return cpu::fa1_tiled_shared_bytes(problem); },
-    .check = [](const std::string& name, const torch::Tensor& q, std::size_t shared_bytes) {
-        check_register_tiles(name, q, shared_bytes, kWidestFa1TiledHeadDim);
-    }};
+    .check = [](const std::string& name, const torch::Tensor& q,
+                std::size_t shared_bytes) { check_register_tiles(name, q, shared_bytes, kWidestFa1TiledHeadDim); }};
 
 Fa1Arguments fa1_arguments(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                            const AttentionOptions& options) {

@@ -309,14 +309,16 @@ const AttentionEntry tiled = on_large_device([](const auto& q, const auto& k, co
 });
 
 /// A key tile of 64, whatever the device.
-EntryTraits tiled_traits() { return {.key_lengths = {40, 3 * 64 - 4}, .head_dims = register_tile_head_dims(128, kTiledBytes)}; }
+EntryTraits tiled_traits() {
+    return {.key_lengths = {40, 3 * 64 - 4}, .head_dims = register_tile_head_dims(128, kTiledBytes)};
+}
 
 class Fa1TiledStandard : public ::testing::TestWithParam<AttentionCase> {};
 
 TEST_P(Fa1TiledStandard, MatchesReference) { EXPECT_TRUE(matches_reference(tiled, GetParam(), test_device())); }
 
-INSTANTIATE_TEST_SUITE_P(Cases, Fa1TiledStandard, ::testing::ValuesIn(register_tile_cases(standard_cases(), 128, kTiledBytes)),
-                         ByName{});
+INSTANTIATE_TEST_SUITE_P(Cases, Fa1TiledStandard,
+                         ::testing::ValuesIn(register_tile_cases(standard_cases(), 128, kTiledBytes)), ByName{});
 
 // Several outer and inner steps, the last of each ragged; the last query tile has rows for some warps only.
 TEST(Fa1Tiled, TakesMoreQueriesAndKeysThanATileHolds) {
@@ -330,7 +332,9 @@ TEST(Fa1Tiled, TakesMoreQueriesAndKeysThanATileHolds) {
         }
 }
 
-TEST(Fa1Tiled, RepeatsBitwise) { EXPECT_TRUE(repeats_bitwise(tiled, register_tile_cases(every(4, standard_cases()), 128, kTiledBytes))); }
+TEST(Fa1Tiled, RepeatsBitwise) {
+    EXPECT_TRUE(repeats_bitwise(tiled, register_tile_cases(every(4, standard_cases()), 128, kTiledBytes)));
+}
 
 TEST(Fa1Tiled, IgnoresKeyOrder) {
     EXPECT_TRUE(ignores_key_order(on_large_device([](const auto& q, const auto& k, const auto& v, const auto& options) {
@@ -385,7 +389,8 @@ TEST(Fa1Tiled, TilesOfNegativeInfinitiesAreForgotten) {
 }
 
 TEST(Fa1Tiled, MovesWhatTheFormulaSays) {
-    EXPECT_TRUE(moves_what_the_formula_says(tiled, fa1_tiled_bytes, register_tile_cases(every(8, standard_cases()), 128, kTiledBytes)));
+    EXPECT_TRUE(moves_what_the_formula_says(tiled, fa1_tiled_bytes,
+                                            register_tile_cases(every(8, standard_cases()), 128, kTiledBytes)));
 }
 
 // The same order of loops as fa1.cuh: one block a head, K and V once, O, l and m through global memory between steps.

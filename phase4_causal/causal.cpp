@@ -4,8 +4,8 @@
 
 #include "common/attention/check.h"
 #include "common/attention/forward.h"
-#include "common/attention/registration.h"
 #include "common/attention/register_tiles.h"
+#include "common/attention/registration.h"
 
 namespace ladder {
 

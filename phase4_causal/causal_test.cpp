@@ -341,7 +341,9 @@ TEST_P(CausalTiledStandard, MatchesReference) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, CausalTiledStandard, ::testing::ValuesIn(register_tile_cases(all_cases())), ByName{});
 
-TEST(CausalTiled, RepeatsBitwise) { EXPECT_TRUE(repeats_bitwise(tiled, register_tile_cases(every(4, causal_cases())))); }
+TEST(CausalTiled, RepeatsBitwise) {
+    EXPECT_TRUE(repeats_bitwise(tiled, register_tile_cases(every(4, causal_cases()))));
+}
 
 TEST(CausalTiled, IgnoresBatchNeighbours) { EXPECT_TRUE(ignores_batch_neighbours(tiled, kTraits)); }
 

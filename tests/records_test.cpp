@@ -20,7 +20,8 @@ TEST(CompactText, WhatFitsALineStandsOnOne) {
               "{\n"
               " \"commit\": \"abc\",\n"
               " \"empty\": [],\n"
-              " \"measurements\": [{\"name\": \"fa2\", \"milliseconds\": {\"median\": 1.5, \"samples\": 3}, \"right\": true}, "
+              " \"measurements\": [{\"name\": \"fa2\", \"milliseconds\": {\"median\": 1.5, \"samples\": 3}, \"right\": "
+              "true}, "
               "{\"name\": \"fa2\", \"milliseconds\": {\"median\": 1.5, \"samples\": 3}, \"right\": true}]\n"
               "}\n");
 }
@@ -32,9 +33,7 @@ TEST(CompactText, WhatIsLongerOpensUp) {
     EXPECT_NE(text.find("\n  {\"name\": \"a"), std::string::npos);
 }
 
-TEST(CompactText, TextThatIsNoUnicodeIsReplaced) {
-    EXPECT_NO_THROW(Json::parse(compact_text({{"report", "\xff"}})));
-}
+TEST(CompactText, TextThatIsNoUnicodeIsReplaced) { EXPECT_NO_THROW(Json::parse(compact_text({{"report", "\xff"}}))); }
 
 /// Also those that compact.py has written.
 TEST(CompactText, RecordedResultsAreCompact) {

@@ -32,7 +32,8 @@ void with_element_type_of(CompiledElements<T...>, simt::ElementType type, Use&& 
     if (found) return;
     std::string known;
     ((known += (known.empty() ? "" : ", ") + std::string(name_of(element_type_of<T>()))), ...);
-    throw std::invalid_argument(std::string(name_of(type)) + " elements: no kernel takes them; " + known + " are accepted");
+    throw std::invalid_argument(std::string(name_of(type)) + " elements: no kernel takes them; " + known +
+                                " are accepted");
 }
 
 /// The last of the sizes D…, which rise.
@@ -70,17 +71,17 @@ void with_head_dim(std::int64_t head_dim, Use&& use) {
     with_first_that_holds(KernelHeadDims(), head_dim, use);
 }
 
-/// The same for a kernel of register tiles with one number of query rows, and beyond its largest size with that one: a host entry asks what such
-/// a kernel needs before it asks whether it can run.
+/// The same for a kernel of register tiles with one number of query rows, and beyond its largest size with that one: a
+/// host entry asks what such a kernel needs before it asks whether it can run.
 template <class Use>
 void with_tiled_head_dim(std::int64_t head_dim, Use&& use) {
     with_first_that_holds(TiledKernelHeadDims(), std::min<std::int64_t>(head_dim, largest_of(TiledKernelHeadDims())),
-                           use);
+                          use);
 }
 
 /// Calls `use(std::integral_constant<int, B_r>(), std::integral_constant<int, D>())` for a kernel of register tiles
-/// (register_tile.cuh), one of the shapes Shape…: the smallest D that holds `head_dim`, and of that `queries` query rows
-/// where there is a choice. Throws std::invalid_argument where no shape is wide enough.
+/// (register_tile.cuh), one of the shapes Shape…: the smallest D that holds `head_dim`, and of that `queries` query
+/// rows where there is a choice. Throws std::invalid_argument where no shape is wide enough.
 template <class... Shape, class Use>
 void with_shape_of(CompiledTiles<Shape...>, int queries, std::int64_t head_dim, Use&& use) {
     int columns = 0;

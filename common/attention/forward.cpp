@@ -1,7 +1,7 @@
 #include "common/attention/forward.h"
 
-#include "common/attention/outputs.h"
 #include "common/attention/check.h"
+#include "common/attention/outputs.h"
 
 namespace ladder {
 

@@ -10,9 +10,9 @@
 #include <string>
 
 #include "common/attention/arguments.h"
-#include "common/attention/outputs.h"
 #include "common/attention/machine.h"
 #include "common/attention/options.h"
+#include "common/attention/outputs.h"
 
 namespace ladder {
 

@@ -5,8 +5,8 @@
 
 namespace ladder::reference {
 
-/// What the CPU machine imitates for kernels of register tiles (common/attention/register_tile.cuh): an H100, which has the
-/// shared memory that they need.
+/// What the CPU machine imitates for kernels of register tiles (common/attention/register_tile.cuh): an H100, which has
+/// the shared memory that they need.
 simt::Device large_device();
 
 /// The same entry. On the CPU machine it runs on the large device.

@@ -11,7 +11,7 @@ static_assert(cpu::RegisterTiles<128, 128>::shared_bytes <= kMostRegisterTileByt
               cpu::RegisterTiles<128, 256>::shared_bytes == kMostRegisterTileBytes);
 
 std::vector<AttentionCase> register_tile_cases(const std::vector<AttentionCase>& cases, int64_t widest_head_dim,
-                                      std::size_t shared_bytes) {
+                                               std::size_t shared_bytes) {
     const simt::Device device = test_device().is_cuda() ? device_limits(test_device()) : large_device();
     if (shared_bytes > std::size_t(device.shared_bytes_per_block_optin)) return {};
     std::vector<AttentionCase> wide;

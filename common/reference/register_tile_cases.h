@@ -11,8 +11,8 @@ namespace ladder::reference {
 /// FlashAttention-1's.
 inline constexpr std::size_t kMostRegisterTileBytes = 186368;
 
-/// The same cases in float32, up to a head dimension, as kernels of register tiles take them. None on a GPU that has not
-/// `shared_bytes` of shared memory for a block.
+/// The same cases in float32, up to a head dimension, as kernels of register tiles take them. None on a GPU that has
+/// not `shared_bytes` of shared memory for a block.
 std::vector<AttentionCase> register_tile_cases(const std::vector<AttentionCase>& cases,
                                                int64_t widest_head_dim = kMaxHeadDim,
                                                std::size_t shared_bytes = kMostRegisterTileBytes);

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "common/attention/arguments.h"
-#include "common/attention/arguments.h"
 #include "common/attention/options.h"
 
 namespace ladder::bench {

@@ -10,8 +10,8 @@
 
 #include "common/attention/arguments.h"
 #include "common/rung/phase.h"
-#include "common/simt/report/launch_log.h"
 #include "common/simt/device/occupancy.h"
+#include "common/simt/report/launch_log.h"
 
 namespace ladder {
 

@@ -1,5 +1,5 @@
-#include "phase1_naive/naive.h"
 #include "tests/mutants/trials.h"
+#include "phase1_naive/naive.h"
 
 namespace ladder::mutants {
 

@@ -1,6 +1,6 @@
+#include "tests/mutants/trials.h"
 #include "common/reference/large_device.h"
 #include "phase5_decoding/decode.h"
-#include "tests/mutants/trials.h"
 
 namespace ladder::mutants {
 namespace {

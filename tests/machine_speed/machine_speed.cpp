@@ -31,8 +31,8 @@
 #include <vector>
 
 #include "common/records/compact.h"
-#include "common/simt/language/float16.h"
 #include "common/simt/device/device.h"
+#include "common/simt/language/float16.h"
 #include "common/simt/report/launch_log.h"
 #include "phase5_decoding/decode_arguments.h"
 #include "tests/machine_speed/bare_switches.h"

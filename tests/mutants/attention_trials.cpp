@@ -4,11 +4,11 @@
 #include <string>
 #include <utility>
 
-#include "common/attention/outputs.h"
 #include "common/attention/check.h"
+#include "common/attention/outputs.h"
 #include "common/reference/bad_inputs.h"
-#include "common/simt/memory/global_memory.h"
 #include "common/simt/device/device.h"
+#include "common/simt/memory/global_memory.h"
 #include "phase2_fa1/fa1.h"
 #include "phase3_fa2/fa2.h"
 #include "phase4_causal/causal.h"

@@ -1,8 +1,8 @@
 #pragma once
 
-// In the place of common/attention/compiled_for.cuh: a mutant is compiled for one element type, CompiledElement, and one
-// head dimension (for register tiles, kCompiledTiledHeadDim); generate.py writes both above it. So thirty of them do not cost
-// thirty times what a phase costs.
+// In the place of common/attention/compiled_for.cuh: a mutant is compiled for one element type, CompiledElement, and
+// one head dimension (for register tiles, kCompiledTiledHeadDim); generate.py writes both above it. So thirty of them
+// do not cost thirty times what a phase costs.
 
 #include <utility>
 

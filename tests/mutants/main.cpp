@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "common/attention/outputs.h"
-#include "common/simt/report/leniency.h"
 #include "common/simt/device/device.h"
+#include "common/simt/report/leniency.h"
 #include "tests/mutants/mutants.h"
 #include "tests/mutants/trials.h"
 

@@ -67,8 +67,8 @@ class Block final : private SharedMemory::Owner {
     void run(const Launch& launch, uint3 index);
 
     // Both are inlined into the kernel down to the switch between stacks, unless a sanitizer forbids it. Measured with
-    // the switch in block.cpp instead: a meeting took 8 ns rather than 6, and an unchecked attention kernel half as long
-    // again.
+    // the switch in block.cpp instead: a meeting took 8 ns rather than 6, and an unchecked attention kernel half as
+    // long again.
     [[gnu::always_inline]] void barrier(SourceSite site) {
         if constexpr (kHidesMachine)
             meet_at_barrier_out_of_sight(site);

@@ -51,8 +51,8 @@ struct Counters {
 
 /// One kernel launch.
 struct LaunchRecord {
-    std::string kernel;         ///< its name
-    std::string instance = {};  ///< with its template arguments, "my_kernel<f16, 64>"; empty if unknown
+    std::string kernel;                       ///< its name
+    std::string instance = {};                ///< with its template arguments, "my_kernel<f16, 64>"; empty if unknown
     std::array<unsigned, 3> grid{}, block{};  ///< x, y, z: blocks of the grid, threads of a block
     std::size_t shared_bytes_per_block = 0;   ///< dynamic shared memory, as asked for
     bool counted = false;                     ///< false on the GPU, where `counters` stays empty
