@@ -5,7 +5,7 @@
 
 namespace ladder::SIMT_MACHINE {
 
-// What both kernels of this phase need of the loop's stages.
+// What kernels need whose loop over the keys runs in stages (key_tiles.cuh).
 
 /// How a query tile meets a key tile that it has to visit.
 enum class Stage {
