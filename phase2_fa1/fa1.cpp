@@ -46,7 +46,7 @@ const ForwardKernel<Fa1Arguments> kTiled{
     .bytes = [](const Fa1Arguments& problem) { return cpu::fa1_tiled_bytes(problem); },
     .shared_bytes = [](const Fa1Arguments& problem) { return cpu::fa1_tiled_shared_bytes(problem); },
     .check = [](const std::string& name, const torch::Tensor& q,
-                std::size_t shared_bytes) { check_register_tiles(name, q, shared_bytes, kWidestFa1TiledHeadDim); }};
+                std::size_t shared_bytes) { check_register_tiles(name, q, shared_bytes, kWidestFa1Tile); }};
 
 Fa1Arguments fa1_arguments(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                            const AttentionOptions& options) {
@@ -57,7 +57,7 @@ Fa1Arguments fa1_arguments(const torch::Tensor& q, const torch::Tensor& k, const
 /// Few blocks are no reason against large tiles here: FlashAttention-1 has one for a head anyway.
 const ForwardKernel<Fa1Arguments>& chosen(const torch::Tensor& q, const Fa1Arguments& problem) {
     const simt::Device device = device_limits(q.device());
-    const bool can_be_tiled = q.scalar_type() == torch::kFloat32 && q.size(3) <= kWidestFa1TiledHeadDim &&
+    const bool can_be_tiled = q.scalar_type() == torch::kFloat32 && q.size(3) <= kWidestFa1Tile &&
                               device.has_feature(simt::Feature::cp_async) &&
                               kTiled.shared_bytes(problem) <= std::size_t(device.shared_bytes_per_block_optin);
     return can_be_tiled ? kTiled : kPlain;

@@ -25,6 +25,9 @@ AttentionResult fa1_forward(const torch::Tensor& q, const torch::Tensor& k, cons
 AttentionResult fa1_plain_forward(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                   const AttentionOptions& options = {});
 
+/// The largest head dimension that the faster one takes: with more, its tiles would not fit the registers.
+inline constexpr int64_t kWidestFa1Tile = 128;
+
 /// The faster one (fa1_tiled.cuh). Throws std::invalid_argument where it cannot run.
 AttentionResult fa1_tiled_forward(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                   const AttentionOptions& options = {});

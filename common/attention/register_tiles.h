@@ -6,10 +6,6 @@
 
 namespace ladder {
 
-/// The largest head dimension that FlashAttention-1's kernel of register tiles takes. Those of later phases take every
-/// one.
-inline constexpr int64_t kWidestFa1TiledHeadDim = 128;
-
 /// Whether a kernel of register tiles (register_tile.cuh) can run this problem: float32, and a device with asynchronous
 /// copies and `shared_bytes` of shared memory per block. Where it can it pays: it has tiles as small as those of the
 /// plain kernels.

@@ -51,7 +51,7 @@ Phase describe() {
         .title = "FlashAttention-1: keys outside",
         .rungs = rungs,
         .fuzz_entries = {fuzz_entry("fa1_forward", fa1_forward),
-                         fuzz::tiled(fuzz_entry("fa1_tiled_forward", fa1_tiled_forward), kWidestFa1TiledHeadDim)},
+                         fuzz::tiled(fuzz_entry("fa1_tiled_forward", fa1_tiled_forward), kWidestFa1Tile)},
         .bench_entries = {bench::attention_entry<fa1_plain_forward, fa1_plain_bytes>("fa1_plain_forward", "#e5ab74"),
                           bench::attention_entry<fa1_forward, fa1_forward_bytes>("fa1_forward", "#d9822b")},
         .bench_cases = bench_cases};
