@@ -5,19 +5,10 @@
 
 namespace ladder::SIMT_MACHINE {
 
-// What both kernels of this phase need of the loop's stages.
-
 /// How a query tile meets a key tile that it has to visit.
 enum class Stage {
     full,  ///< every query sees every key: nothing to test
     edge,  ///< the edge of sight, diagonal or end of the keys, runs through the tile: every score is tested
-};
-
-/// A stage that is known when the kernel is compiled: what the other needs is left out.
-template <Stage stage>
-struct KnownStage {
-    /// Where a Stage is asked for.
-    __device__ constexpr operator Stage() const { return stage; }
 };
 
 /// What `accumulate` does in a full tile, for an edge tile: O(row i) += P(row i, j) V(first_key + j, :) over the
