@@ -54,7 +54,7 @@ struct Fa1RegisterTiles {
     static constexpr int pad = simt::kVectorWidth<float>;  ///< 16 bytes, which move each row four banks on
     static constexpr int row_pitch = D + pad;              ///< of Q_i and K_j, of which lanes read different rows
     static constexpr int score_pitch = B_c + pad;          ///< of P_ij, likewise
-    /// Of shared memory.
+    /// Shared memory of a block: K_j, V_j, Q_i and P_ij.
     static constexpr std::size_t shared_bytes =
         simt::shared_bytes<float>(B_c, row_pitch) + simt::shared_bytes<float>(B_c, D) +
         simt::shared_bytes<float>(B_r, row_pitch) + simt::shared_bytes<float>(B_r, score_pitch);

@@ -119,7 +119,7 @@ struct Slice {
     const Slots& slots;  ///< one in a row
     int slot;            ///< which one
 
-    /// As of a tile.
+    /// Elements of the matrix from (row, column) on, as SharedTile::vec() has them of a tile.
     template <class V>
     __device__ __forceinline__ decltype(auto) vec(int row, int column) const {
         return slots.template vec<V>(slot, row * Pitch + column);
