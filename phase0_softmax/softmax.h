@@ -30,7 +30,7 @@ torch::Tensor block_plain_softmax(const torch::Tensor& x);
 
 /// The other (resident_softmax.cuh), which keeps a row on the chip between its two passes, as much of it as there is
 /// room for. Throws std::invalid_argument also where rows are not aligned to 16 bytes, and on a device without
-/// asynchronous copies (compute capability 8.0) where they are longer than 32 KiB.
+/// asynchronous copies where they are longer than 32 KiB.
 torch::Tensor resident_softmax(const torch::Tensor& x);
 
 /// What each of them moves between its kernel and global memory for such an x.

@@ -16,8 +16,7 @@ namespace ladder {
 /// do not fit the device's shared memory, before anything is launched.
 ///
 /// Two kernels do this, in the same order of loops. fa1_tiled is for float32 with D <= 128 on a device with
-/// asynchronous copies (compute capability 8.0) and, at D = 64, 173056 bytes of shared memory for a block. All else
-/// goes to fa1.
+/// asynchronous copies and, at D = 64, 173056 bytes of shared memory for a block. All else goes to fa1.
 AttentionResult fa1_forward(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                             const AttentionOptions& options = {});
 

@@ -11,8 +11,8 @@ namespace ladder {
 ///   k, v  [B, Hkv, Sk, D]   Hq a multiple of Hkv
 ///
 /// Runs on the device that holds the tensors, with the kernel of fa2_tiled.cuh where that can run, and with that of
-/// fa2.cuh otherwise. (The first has larger tiles where there are blocks enough, so the last bits of a sequence's
-/// result may depend on the size of its batch.) Throws std::invalid_argument on bad input, before anything is launched.
+/// fa2.cuh otherwise. (The tiles of the former depend on how many blocks there are, and so may the last bits of a
+/// sequence's result on the size of its batch.) Throws std::invalid_argument on bad input, before anything is launched.
 AttentionResult fa2_forward(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                             const AttentionOptions& options = {});
 
@@ -20,8 +20,8 @@ AttentionResult fa2_forward(const torch::Tensor& q, const torch::Tensor& k, cons
 AttentionResult fa2_plain_forward(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                   const AttentionOptions& options = {});
 
-/// The same with the kernel of fa2_tiled.cuh, always: float32. Throws std::invalid_argument for anything else,
-/// and for a device with too little shared memory; std::runtime_error for one below compute capability 8.0.
+/// The same with the kernel of fa2_tiled.cuh, always: float32. Throws std::invalid_argument for anything else, and for
+/// a device with too little shared memory; std::runtime_error for one without asynchronous copies.
 AttentionResult fa2_tiled_forward(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                   const AttentionOptions& options = {});
 

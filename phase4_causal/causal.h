@@ -15,8 +15,8 @@ namespace ladder {
 /// What a query may not see does not reach its row, NaN and infinities included.
 ///
 /// Runs on the device that holds the tensors, with the kernel of causal_tiled.cuh where that can run, and with that of
-/// causal.cuh otherwise. (The first has larger tiles where there are blocks enough, so the last bits of a sequence's
-/// result may depend on the size of its batch.) Throws std::invalid_argument on bad input, and when the device has too
+/// causal.cuh otherwise. (The tiles of the former depend on how many blocks there are, and so may the last bits of a
+/// sequence's result on the size of its batch.) Throws std::invalid_argument on bad input, and when the device has too
 /// little shared memory for the head dimension, before anything is launched.
 AttentionResult causal_forward(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                const AttentionOptions& options = {});
@@ -26,8 +26,8 @@ AttentionResult causal_forward(const torch::Tensor& q, const torch::Tensor& k, c
 AttentionResult causal_plain_forward(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                      const AttentionOptions& options = {});
 
-/// The same with the kernel of causal_tiled.cuh, always: float32. Throws std::invalid_argument for anything else,
-/// and for a device with too little shared memory; std::runtime_error for one below compute capability 8.0.
+/// The same with the kernel of causal_tiled.cuh, always: float32. Throws std::invalid_argument for anything else, and
+/// for a device with too little shared memory; std::runtime_error for one without asynchronous copies.
 AttentionResult causal_tiled_forward(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                      const AttentionOptions& options = {});
 

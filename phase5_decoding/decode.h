@@ -48,7 +48,7 @@ AttentionResult flash_decode_plain(const torch::Tensor& q, const torch::Tensor& 
 /// The same with the kernel of decode_pipelined.cuh, always: float16 or bfloat16; rows of q, k and v that start at
 /// multiples of 16 bytes and are multiples of 16 bytes long; up to 2^30 keys; a mask with one query token only. Throws
 /// std::invalid_argument for anything else, and for a device with too little shared memory; std::runtime_error for one
-/// below compute capability 8.0.
+/// without asynchronous copies, ldmatrix or mma.
 AttentionResult flash_decode_pipelined(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                        const DecodeOptions& options = {});
 

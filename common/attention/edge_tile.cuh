@@ -5,6 +5,8 @@
 
 namespace ladder::SIMT_MACHINE {
 
+// What kernels need whose loop over the keys runs in stages (key_tiles.cuh).
+
 /// How a query tile meets a key tile that it has to visit.
 enum class Stage {
     full,  ///< every query sees every key: nothing to test

@@ -12,7 +12,7 @@ namespace ladder {
 bool register_tiles_pay(const torch::Tensor& q, std::size_t shared_bytes);
 
 /// Throws std::invalid_argument unless a kernel of register tiles can run on q: float32, and a device with asynchronous
-/// copies (compute capability 8.0) and `shared_bytes` of shared memory per block.
+/// copies and `shared_bytes` of shared memory per block.
 void check_register_tiles(const std::string& kernel, const torch::Tensor& q, std::size_t shared_bytes);
 
 /// The same for one that takes head dimensions up to `widest` only.

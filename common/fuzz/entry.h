@@ -39,7 +39,7 @@ struct Entry {
     Form form = Form::attention;
     bool rounds_scores = false;      ///< to the dtype of q, as plain torch calls would; see is_decidable
     bool adds_keys_in_turn = false;  ///< all terms of a row's sums one after another; see is_decidable
-    bool chooses_by_size = false;    ///< large register tiles where there are blocks enough, else small ones
+    bool chooses_by_size = false;    ///< in float32 its tiles depend on how many blocks there are of them
     bool float32_only = false;
     std::int64_t widest_head = kMaxHeadDim;
     std::vector<Mask> masks = {Mask::none};

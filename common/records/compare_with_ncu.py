@@ -1,6 +1,6 @@
 """Holds what the CPU machine counts against what Nsight Compute measures, kernel by kernel, on the same problems.
 
-  python3 common/records/compare_with_ncu.py --out docs/results/h200-counters      on a machine with a GPU, ncu and a CUDA build
+  python3 common/records/compare_with_ncu.py --out docs/results/h200/counters      on a machine with a GPU, ncu and a CUDA build
 
 Each problem runs twice through `ladder profile`: on the CPU machine, with the limits of the GPU's profile, and on the GPU under
 ncu. Writes FILE.json and FILE.txt, and ends with 1 if a difference is left that nothing explains. What the counters mean, and

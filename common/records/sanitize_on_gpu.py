@@ -1,6 +1,6 @@
 """Runs small problems of every phase under each tool of compute-sanitizer, and records what they say.
 
-  python3 common/records/sanitize_on_gpu.py --out docs/results/h200-sanitizers.txt      on a machine with a GPU and a CUDA build
+  python3 common/records/sanitize_on_gpu.py --out docs/results/h200/sanitizers.txt      on a machine with a GPU and a CUDA build
 
 The CPU machine diagnoses the same mistakes from the same source; this shows that a GPU's own tools agree on the kernels as nvcc
 compiles them. Ends with 1 if a tool finds anything, or does not run to its end.
