@@ -248,8 +248,8 @@ class _Checker:
 
 
 def read(root=ROOT):
-    """All phases of the catalogue and the chapter of host code, and what is wrong with it. Entries that cannot be understood are left out; one whose
-    text is not in the kernel any more is not, since the kernel may get it back at any time."""
+    """All phases of the catalogue and the chapter of host code, and what is wrong with it. Entries that cannot be understood
+    are left out; one whose text is not in the kernel any more is not, since the kernel may get it back at any time."""
     checker = _Checker(root)
     phases, problems = [], []
     for folder in phase_folders(root):
