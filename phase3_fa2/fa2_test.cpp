@@ -19,7 +19,7 @@ const PoisonOutputs poison_outputs;  // an element that is never written stays N
 
 class Fa2Standard : public ::testing::TestWithParam<AttentionCase> {};
 
-TEST_P(Fa2Standard, MatchesReference) { EXPECT_TRUE(matches_reference(fa2_forward, GetParam(), test_device())); }
+TEST_P(Fa2Standard, MatchesReference) { EXPECT_TRUE(matches_reference(fa2_plain_forward, GetParam(), test_device())); }
 
 INSTANTIATE_TEST_SUITE_P(Cases, Fa2Standard, ::testing::ValuesIn(standard_cases()), ByName{});
 
@@ -30,18 +30,18 @@ TEST(Fa2, RefusesBadInput) {
 
 TEST(Fa2, WorksAfterAnError) { EXPECT_TRUE(works_after_an_error(fa2_forward, standard_cases().front())); }
 
-TEST(Fa2, RepeatsBitwise) { EXPECT_TRUE(repeats_bitwise(fa2_forward, every(4, standard_cases()))); }
+TEST(Fa2, RepeatsBitwise) { EXPECT_TRUE(repeats_bitwise(fa2_plain_forward, every(4, standard_cases()))); }
 
-TEST(Fa2, AgreesOnNonFiniteInput) { EXPECT_TRUE(agrees_on_non_finite_input(fa2_forward)); }
+TEST(Fa2, AgreesOnNonFiniteInput) { EXPECT_TRUE(agrees_on_non_finite_input(fa2_plain_forward)); }
 
-TEST(Fa2, RowOfNegativeInfinitiesIsNaN) { EXPECT_TRUE(row_of_negative_infinities_is_nan(fa2_forward)); }
+TEST(Fa2, RowOfNegativeInfinitiesIsNaN) { EXPECT_TRUE(row_of_negative_infinities_is_nan(fa2_plain_forward)); }
 
-TEST(Fa2, IgnoresBatchNeighbours) { EXPECT_TRUE(ignores_batch_neighbours(fa2_forward)); }
+TEST(Fa2, IgnoresBatchNeighbours) { EXPECT_TRUE(ignores_batch_neighbours(fa2_plain_forward)); }
 
-TEST(Fa2, IgnoresKeyOrder) { EXPECT_TRUE(ignores_key_order(fa2_forward)); }
+TEST(Fa2, IgnoresKeyOrder) { EXPECT_TRUE(ignores_key_order(fa2_plain_forward)); }
 
 TEST(Fa2, MovesWhatTheFormulaSays) {
-    EXPECT_TRUE(moves_what_the_formula_says(fa2_forward, fa2_forward_bytes, every(8, standard_cases())));
+    EXPECT_TRUE(moves_what_the_formula_says(fa2_plain_forward, fa2_plain_bytes, every(8, standard_cases())));
 }
 
 // ---- The next step: fa2_tiled.cuh ---------------------------------------------------------------------------------

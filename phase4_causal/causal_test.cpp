@@ -117,7 +117,9 @@ TEST(CausalStages, LongestLengthsDoNotOverflow) {
 
 class CausalCases : public ::testing::TestWithParam<AttentionCase> {};
 
-TEST_P(CausalCases, MatchesReference) { EXPECT_TRUE(matches_reference(causal_forward, GetParam(), test_device())); }
+TEST_P(CausalCases, MatchesReference) {
+    EXPECT_TRUE(matches_reference(causal_plain_forward, GetParam(), test_device()));
+}
 
 INSTANTIATE_TEST_SUITE_P(Unmasked, CausalCases, ::testing::ValuesIn(standard_cases()), ByName{});
 INSTANTIATE_TEST_SUITE_P(Masked, CausalCases, ::testing::ValuesIn(causal_cases()), ByName{});
@@ -127,7 +129,7 @@ TEST(Causal, AnyScaleUnderAnyMask) {
     for (const Mask mask : kMasks)
         for (const double scale : {-2.0, -0.25, 0.0, 1e-3, 3.0})
             for (const Family family : {Family::normal, Family::one_huge_logit, Family::rising_scores})
-                EXPECT_TRUE(matches_reference(causal_forward,
+                EXPECT_TRUE(matches_reference(causal_plain_forward,
                                               {.query_length = 70,
                                                .key_length = 75,
                                                .head_dim = 16,
@@ -145,8 +147,8 @@ TEST(Causal, AlignmentsAgreeExactlyWhenLengthsAreEqual) {
         for (const int64_t keys : {1, 2, 64, 65, 90}) {
             const torch::Tensor q = random({1, 2, queries, 32}), k = random({1, 2, keys, 32}),
                                 v = random({1, 2, keys, 32});
-            const AttentionResult bottom_right = causal_forward(q, k, v, masked(Mask::causal_bottom_right)),
-                                  top_left = causal_forward(q, k, v, masked(Mask::causal_top_left));
+            const AttentionResult bottom_right = causal_plain_forward(q, k, v, masked(Mask::causal_bottom_right)),
+                                  top_left = causal_plain_forward(q, k, v, masked(Mask::causal_top_left));
             EXPECT_EQ(same_bits(bottom_right, top_left), queries == keys) << "Sq " << queries << ", Sk " << keys;
         }
 }
@@ -156,13 +158,13 @@ TEST(Causal, RowEqualsUnmaskedAttentionOverThePrefixThatItSees) {
         for (const auto& [queries, keys] : {std::pair<int64_t, int64_t>{70, 70}, {40, 100}, {100, 40}}) {
             const torch::Tensor q = random({1, 1, queries, 64}), k = random({1, 1, keys, 64}),
                                 v = random({1, 1, keys, 64});
-            const AttentionResult whole = causal_forward(q, k, v, masked(mask));
+            const AttentionResult whole = causal_plain_forward(q, k, v, masked(mask));
             for (int64_t i = 0; i < queries; ++i) {
                 int64_t prefix = 0;
                 while (prefix < keys && sees(mask, i, prefix, queries, keys)) ++prefix;
                 if (prefix == 0) continue;  // see RowsThatSeeNoKey…
                 const AttentionResult alone =
-                    causal_forward(q.slice(2, i, i + 1), k.slice(2, 0, prefix), v.slice(2, 0, prefix));
+                    causal_plain_forward(q.slice(2, i, i + 1), k.slice(2, 0, prefix), v.slice(2, 0, prefix));
                 const AttentionResult row = rows(whole, i, i + 1);
                 EXPECT_TRUE(row.out.allclose(alone.out, 1e-5, 1e-6) && row.lse.allclose(alone.lse, 1e-5, 1e-6))
                     << "mask " << int(mask) << ", row " << i << " of " << queries << ", " << keys << " keys";
@@ -176,7 +178,7 @@ TEST(Causal, RowsThatSeeNoKeyAreZeroWithLogSumExpMinusInfinity) {
         for (const int64_t head_dim : {16, 128, 200}) {
             const torch::Tensor q = random({2, 2, 200, head_dim});
             const torch::Tensor k = torch::full({2, 1, 10, head_dim}, fill, q.options());
-            const AttentionResult result = causal_forward(q, k, k, masked(Mask::causal_bottom_right));
+            const AttentionResult result = causal_plain_forward(q, k, k, masked(Mask::causal_bottom_right));
             EXPECT_TRUE(rows(result, 0, 190).out.eq(0.0).all().item<bool>()) << fill;
             EXPECT_TRUE(rows(result, 0, 190).lse.eq(-kInfinity).all().item<bool>()) << fill;
             EXPECT_EQ(rows(result, 190, 200).out.isfinite().all().item<bool>(), fill == 1.0f) << fill;
@@ -208,14 +210,16 @@ void what_a_row_may_not_see_never_reaches_it(const AttentionEntry& entry, const 
             }
 }
 
-TEST(Causal, WhatARowMayNotSeeNeverReachesIt) { what_a_row_may_not_see_never_reaches_it(causal_forward, {16, 64}); }
+TEST(Causal, WhatARowMayNotSeeNeverReachesIt) {
+    what_a_row_may_not_see_never_reaches_it(causal_plain_forward, {16, 64});
+}
 
 // Top-left with more keys than queries: the last keys exist for nobody.
 TEST(Causal, KeysThatNobodySeesChangeNothing) {
     const torch::Tensor q = random({1, 2, 45, 32}), k = random({1, 2, 300, 32}), v = random({1, 2, 300, 32});
     const AttentionOptions options = masked(Mask::causal_top_left);
-    EXPECT_TRUE(
-        same_bits(causal_forward(q, k, v, options), causal_forward(q, k.slice(2, 0, 45), v.slice(2, 0, 45), options)));
+    EXPECT_TRUE(same_bits(causal_plain_forward(q, k, v, options),
+                          causal_plain_forward(q, k.slice(2, 0, 45), v.slice(2, 0, 45), options)));
 }
 
 // ---- What every entry promises ------------------------------------------------------------------------------------
@@ -227,15 +231,17 @@ TEST(Causal, RefusesBadInput) {
 
 TEST(Causal, WorksAfterAnError) { EXPECT_TRUE(works_after_an_error(causal_forward, causal_cases().back())); }
 
-TEST(Causal, RepeatsBitwise) { EXPECT_TRUE(repeats_bitwise(causal_forward, every(4, all_cases()))); }
+TEST(Causal, RepeatsBitwise) { EXPECT_TRUE(repeats_bitwise(causal_plain_forward, every(4, all_cases()))); }
 
-TEST(Causal, AgreesOnNonFiniteInput) { EXPECT_TRUE(agrees_on_non_finite_input(causal_forward, kTraits)); }
+TEST(Causal, AgreesOnNonFiniteInput) { EXPECT_TRUE(agrees_on_non_finite_input(causal_plain_forward, kTraits)); }
 
-TEST(Causal, RowOfNegativeInfinitiesIsNaN) { EXPECT_TRUE(row_of_negative_infinities_is_nan(causal_forward, kTraits)); }
+TEST(Causal, RowOfNegativeInfinitiesIsNaN) {
+    EXPECT_TRUE(row_of_negative_infinities_is_nan(causal_plain_forward, kTraits));
+}
 
-TEST(Causal, IgnoresBatchNeighbours) { EXPECT_TRUE(ignores_batch_neighbours(causal_forward, kTraits)); }
+TEST(Causal, IgnoresBatchNeighbours) { EXPECT_TRUE(ignores_batch_neighbours(causal_plain_forward, kTraits)); }
 
-TEST(Causal, IgnoresKeyOrder) { EXPECT_TRUE(ignores_key_order(causal_forward, kTraits)); }
+TEST(Causal, IgnoresKeyOrder) { EXPECT_TRUE(ignores_key_order(causal_plain_forward, kTraits)); }
 
 // The device at hand could run this; one with a byte less of shared memory could not.
 TEST(Causal, SaysHowMuchSharedMemoryIsMissing) {
@@ -243,34 +249,34 @@ TEST(Causal, SaysHowMuchSharedMemoryIsMissing) {
     std::size_t required = 0;
     {
         const simt::LaunchLog log;
-        causal_forward(q, q, q);
+        causal_plain_forward(q, q, q);
         required = log.records().front().shared_bytes_per_block;
     }
     simt::Device device = simt::cpu_device();
     device.shared_bytes_per_block_optin = int(required);
     {
         const simt::ScopedCpuDevice enough(device);
-        EXPECT_NO_THROW(causal_forward(q, q, q));
+        EXPECT_NO_THROW(causal_plain_forward(q, q, q));
     }
     device.shared_bytes_per_block_optin = int(required) - 1;
     {
         const simt::ScopedCpuDevice too_little(device);
-        EXPECT_TRUE(throws_mentioning([&] { causal_forward(q, q, q); },
+        EXPECT_TRUE(throws_mentioning([&] { causal_plain_forward(q, q, q); },
                                       {"causal_forward", "required " + std::to_string(required),
                                        "limit " + std::to_string(required - 1), device.name}));
     }
-    EXPECT_NO_THROW(causal_forward(q, q, q));
+    EXPECT_NO_THROW(causal_plain_forward(q, q, q));
 }
 
 // ---- Traffic ------------------------------------------------------------------------------------------------------
 
 TEST(Causal, MovesWhatTheFormulaSays) {
-    EXPECT_TRUE(moves_what_the_formula_says(causal_forward, causal_forward_bytes, every(8, all_cases())));
+    EXPECT_TRUE(moves_what_the_formula_says(causal_plain_forward, causal_plain_bytes, every(8, all_cases())));
 }
 
 std::uint64_t key_value_bytes_read(const torch::Tensor& q, Mask mask) {
     const simt::LaunchLog log;
-    causal_forward(q, q, q, masked(mask));
+    causal_plain_forward(q, q, q, masked(mask));
     std::uint64_t bytes = 0;
     for (const simt::TensorTraffic& tensor : log.total().tensors)
         if (tensor.tensor == "K" || tensor.tensor == "V") bytes += tensor.bytes_read;

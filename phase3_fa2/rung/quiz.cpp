@@ -117,7 +117,7 @@ Question rescale(Draw& draw) {
                .section = "The output may stay unscaled",
                .formula = 1 / odds};
     q.right(
-        value(row.last("rescale", fa2_forward)),
+        value(row.last("rescale", fa2_plain_forward)),
         fmt::format("alpha = e^(m - m_new) = e^(0 - log {}). One multiplication for an element, no division until the "
                     "end. (The command plays a row of random scores: see rescale there.)",
                     odds));

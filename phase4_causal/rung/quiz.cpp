@@ -21,7 +21,7 @@ const char* const kSource = "causal_forward on the CPU machine";
 /// The log-sum-exp of each query where all scores are 0: the logarithm of how many keys it sees.
 torch::Tensor lse_of_equal_scores(std::int64_t Sq, std::int64_t Sk, Mask mask) {
     const torch::Tensor k = at::zeros({1, 1, Sk, 1}, torch::kFloat32);
-    return causal_forward(at::zeros({1, 1, Sq, 1}, torch::kFloat32), k, k, {.scale = 1.0, .mask = mask}).lse;
+    return causal_plain_forward(at::zeros({1, 1, Sq, 1}, torch::kFloat32), k, k, {.scale = 1.0, .mask = mask}).lse;
 }
 
 std::string equal_scores_command(std::int64_t Sq, std::int64_t Sk, const std::string& what) {
@@ -91,8 +91,8 @@ Question blind_rows(Draw& draw) {
 Question empty_row(Draw& draw) {
     const std::int64_t Sq = draw({8, 12}), Sk = draw({3, 5});
     const torch::Tensor k = at::zeros({1, 1, Sk, 1}, torch::kFloat32);
-    const AttentionResult result = causal_forward(at::zeros({1, 1, Sq, 1}, torch::kFloat32), k, k + 5,
-                                                  {.scale = 1.0, .mask = Mask::causal_bottom_right});
+    const AttentionResult result = causal_plain_forward(at::zeros({1, 1, Sq, 1}, torch::kFloat32), k, k + 5,
+                                                        {.scale = 1.0, .mask = Mask::causal_bottom_right});
     const auto pair = [](double out, double lse) { return words(fmt::format("out = {:.4g}, LSE = {:.4g}", out, lse)); };
     Question q{
         .situation = fmt::format("Sq = {}, Sk = {}, bottom-right, so query 0 sees no key. All values are 5.", Sq, Sk),
@@ -175,8 +175,8 @@ Question hidden_score(Draw& draw) {
     const double hidden = draw({100, 500, 1000});
     torch::Tensor k = at::zeros({1, 1, 3, 1}, torch::kFloat32);
     k[0][0][2][0] = hidden;
-    const AttentionResult result = causal_forward(at::ones({1, 1, 3, 1}, torch::kFloat32), k, k,
-                                                  {.scale = 1.0, .mask = Mask::causal_bottom_right});
+    const AttentionResult result = causal_plain_forward(at::ones({1, 1, 3, 1}, torch::kFloat32), k, k,
+                                                        {.scale = 1.0, .mask = Mask::causal_bottom_right});
     Question q{
         .situation = fmt::format("Three queries, three keys, causal. Every query's scores are 0, 0 and {}.", hidden),
         .ask = "What is LSE of query 1?",
@@ -219,17 +219,18 @@ Question base_two(Draw& draw) {
         .section = "exp2, and one FMA for a score",
         .formula = s * kLog2e};
     q.right(
-        value(row.last("m", causal_forward)),
+        value(row.last("m", causal_plain_forward)),
         fmt::format("m = {0} log2(e), since 2^({0} log2(e)) = e^{0}. At the end LSE = ln 2 (m + log2 l) turns it back: "
                     "{1:.4g}, which the command prints.",
-                    s, row.lse(causal_forward)));
+                    s, row.lse(causal_plain_forward)));
     q.wrong(value(s),
             "That is the score, in powers of e. The scale has log2(e) in it, so that exp2 alone serves: 2^s is "
             "another number than e^s.");
     q.wrong(value(s / kLog2e),
             "The other way round: that is s ln 2. e is more than 2, so the same number is a higher power "
             "of 2.");
-    q.wrong(value(row.lse(causal_forward)), "That is LSE, after m and l were put together and brought back to base e.");
+    q.wrong(value(row.lse(causal_plain_forward)),
+            "That is LSE, after m and l were put together and brought back to base e.");
     return q;
 }
 

@@ -13,8 +13,9 @@ std::vector<Rung> rungs(const RungInput& input) {
         "causal_forward",
         "A query sees only what came before it. The key loop goes in stages: full tiles without a mask, tiles on the "
         "diagonal with one, tiles above it never loaded. The scale carries log2(e), so that exp2 serves.",
-        input, options, [=](const auto& q, const auto& k, const auto& v) { return causal_forward(q, k, v, options); },
-        causal_forward_bytes(input.q, input.k, input.v, options), growth_with_query_tiles());
+        input, options,
+        [=](const auto& q, const auto& k, const auto& v) { return causal_plain_forward(q, k, v, options); },
+        causal_plain_bytes(input.q, input.k, input.v, options), growth_with_query_tiles());
     if (rung.causal)
         for (const char* tensor : {"K", "V"})
             rung.repetitions.push_back({tensor, {}, "each block skips the keys that none of its queries sees"});
@@ -55,7 +56,8 @@ Phase describe() {
         .title = "causal masks, in stages",
         .causal_mask = CausalMask::unless_refused,
         .rungs = rungs,
-        .fuzz_entries = {fuzz::chooses_by_size(fuzz_entry("causal_forward", causal_forward)),
+        .fuzz_entries = {fuzz_entry("causal_plain_forward", causal_plain_forward),
+                         fuzz::chooses_by_size(fuzz_entry("causal_forward", causal_forward)),
                          fuzz::chooses_by_size(fuzz::tiled(fuzz_entry("causal_tiled_forward", causal_tiled_forward)))},
         .bench_entries = {bench::attention_entry<causal_plain_forward, causal_plain_bytes>("causal_plain_forward",
                                                                                            "#6fbab3"),
