@@ -46,7 +46,7 @@ inline constexpr int kSoftmaxRows = 4;
 using LeftTile = simt::SharedTile<float, kResultTile, kDepthTile, kDepthTile + 1>;
 using RightTile = simt::SharedTile<float, kDepthTile, kResultTile, kResultTile + 1>;
 
-/// Of both tiles together.
+/// The shared memory of both tiles together.
 constexpr std::size_t matmul_shared_bytes() {
     return simt::shared_bytes<float>(kResultTile, kDepthTile + 1) +
            simt::shared_bytes<float>(kDepthTile, kResultTile + 1);

@@ -56,11 +56,8 @@ Fa1Arguments fa1_arguments(const torch::Tensor& q, const torch::Tensor& k, const
 
 /// Few blocks are no reason against large tiles here: FlashAttention-1 has one for a head anyway.
 const ForwardKernel<Fa1Arguments>& chosen(const torch::Tensor& q, const Fa1Arguments& problem) {
-    const simt::Device device = device_limits(q.device());
-    const bool can_be_tiled = q.scalar_type() == torch::kFloat32 && q.size(3) <= kWidestFa1Tile &&
-                              device.has_feature(simt::Feature::cp_async) &&
-                              kTiled.shared_bytes(problem) <= std::size_t(device.shared_bytes_per_block_optin);
-    return can_be_tiled ? kTiled : kPlain;
+    const bool tiled = q.size(3) <= kWidestFa1Tile && register_tiles_pay(q, kTiled.shared_bytes(problem));
+    return tiled ? kTiled : kPlain;
 }
 
 AttentionResult run(const ForwardKernel<Fa1Arguments>& kernel, const torch::Tensor& q, const Fa1Arguments& problem) {

@@ -54,7 +54,7 @@ struct Fa1RegisterTiles {
     static constexpr int pad = simt::kVectorWidth<float>;  ///< 16 bytes, which move each row four banks on
     static constexpr int row_pitch = D + pad;              ///< of Q_i and K_j, of which lanes read different rows
     static constexpr int score_pitch = B_c + pad;          ///< of P_ij, likewise
-    /// Of shared memory.
+    /// Shared memory of a block: K_j, V_j, Q_i and P_ij.
     static constexpr std::size_t shared_bytes =
         simt::shared_bytes<float>(B_c, row_pitch) + simt::shared_bytes<float>(B_c, D) +
         simt::shared_bytes<float>(B_r, row_pitch) + simt::shared_bytes<float>(B_r, score_pitch);
@@ -104,14 +104,14 @@ struct PairedRowOwner {
 };
 
 /// K_j = sign K, through registers, all `Threads` threads of the block together. 16 bytes at a time where rows are
-/// `wide`, and eight times that under way: a block has nothing else to do before its first tile is there.
+/// `vectorized`, and eight times that under way: a block has nothing else to do before its first tile is there.
 ///
 /// Why not all of the scale? Each product would round it anew. Where scores are near 1000, as many of them are in one
 /// test, a row's weights would be off by 1e-4.
 template <int Threads, int Rows, int Columns, int Pitch>
 __device__ __forceinline__ void load_signed(const simt::SharedTile<float, Rows, Columns, Pitch>& K_j,
                                             const simt::GlobalTensor<const float, 2>& K, int first_row, float sign,
-                                            bool wide) {
+                                            bool vectorized) {
     const int length = int(K.extent(0)), head_dim = int(K.extent(1));
     const auto load = [&]<class Piece>(std::type_identity<Piece>) {
         constexpr int width = sizeof(Piece) / sizeof(float), per_row = Columns / width,
@@ -127,7 +127,7 @@ __device__ __forceinline__ void load_signed(const simt::SharedTile<float, Rows, 
             K_j.template vec<Piece>(i, c) = k;
         }
     };
-    if (wide)
+    if (vectorized)
         load(std::type_identity<simt::WideVector<float>>());
     else
         load(std::type_identity<simt::Vector<float, 1>>());
@@ -138,7 +138,7 @@ __device__ __forceinline__ void load_signed(const simt::SharedTile<float, Rows, 
 template <class Owner, int B_r, int D, int Pitch>
 __device__ __forceinline__ void fetch_own_rows(const simt::SharedTile<float, B_r, D, Pitch>& Q_i,
                                                const simt::GlobalTensor<const float, 2>& Q, int first_query,
-                                               bool wide) {
+                                               bool vectorized) {
     const int first_row = int(threadIdx.x) / 32 * Owner::rows_per_warp, lane = int(threadIdx.x) % 32;
     const auto copy = [&]<class Piece>(std::type_identity<Piece>) {
         constexpr int width = sizeof(Piece) / sizeof(float), per_row = D / width;
@@ -148,24 +148,25 @@ __device__ __forceinline__ void fetch_own_rows(const simt::SharedTile<float, B_r
             simt::copy_async_or_zero(Q_i.template vec<Piece>(r, c), Q, first_query + r, c);
         }
     };
-    if (wide)
+    if (vectorized)
         copy(std::type_identity<simt::WideVector<float>>());
     else
         copy(std::type_identity<simt::Vector<float, 1>>());
     simt::commit_copies();
 }
 
-/// O_i = O(row, :), the thread's columns of that row, 16 bytes at a time where rows are `wide`: what store_row wrote.
+/// O_i = O(row, :), the thread's columns of that row, 16 bytes at a time where rows are `vectorized`: what store_row
+/// wrote.
 template <int D>
 __device__ __forceinline__ void load_row(float (&O_i)[D / 8], const simt::GlobalTensor<float, 2>& O, int row, int lane,
-                                         bool wide) {
+                                         bool vectorized) {
     constexpr int width = kRowVector<float, D>;
     const int head_dim = int(O.extent(1));
 #pragma unroll
     for (int n = 0; n < D / 8 / width; ++n) {
         const int column = output_column<float, D>(lane, n);
         simt::Vector<float, width> o{};
-        if (wide) {
+        if (vectorized) {
             if (column < head_dim) o = O.template vec<simt::Vector<float, width>>(row, column);
         } else {
 #pragma unroll
@@ -177,10 +178,10 @@ __device__ __forceinline__ void load_row(float (&O_i)[D / 8], const simt::Global
     }
 }
 
-/// O(row, :) = factor O_i of the thread's columns of that row, 16 bytes at a time where rows are `wide`.
+/// O(row, :) = factor O_i of the thread's columns of that row, 16 bytes at a time where rows are `vectorized`.
 template <int D>
 __device__ __forceinline__ void store_row(const simt::GlobalTensor<float, 2>& O, int row, const float (&O_i)[D / 8],
-                                          int lane, float factor, bool wide) {
+                                          int lane, float factor, bool vectorized) {
     constexpr int width = kRowVector<float, D>;
     const int head_dim = int(O.extent(1));
 #pragma unroll
@@ -189,7 +190,7 @@ __device__ __forceinline__ void store_row(const simt::GlobalTensor<float, 2>& O,
         simt::Vector<float, width> o;
 #pragma unroll
         for (int e = 0; e < width; ++e) o.element[e] = O_i[n * width + e] * factor;
-        if (wide) {
+        if (vectorized) {
             if (column < head_dim) O.template vec<simt::Vector<float, width>>(row, column) = o;
         } else {
 #pragma unroll
@@ -224,7 +225,6 @@ __global__ void __launch_bounds__(Fa1RegisterTiles<D>::threads, 1)
     const Owner owner;
     const int first_row_of_warp = int(threadIdx.x) / 32 * Owner::rows_per_warp;
     const SignedScale scale(t.scale);
-    const float scale_log2 = scale.magnitude * kLog2E;  // exp(scale s) = 2^(scale_log2 s)
 
     for (int first_key = 0; first_key < key_length; first_key += B_c) {
         const bool first_step = first_key == 0, last_step = first_key + B_c >= key_length;
@@ -268,19 +268,20 @@ __global__ void __launch_bounds__(Fa1RegisterTiles<D>::threads, 1)
                 float m_tile = -INFINITY;
 #pragma unroll
                 for (int j = 0; j < B_c / 8; ++j) m_tile = fmaxf(m_tile, S_ij[i][j]);
-                const float m_new = fmaxf(m_i[i], Owner::row_max(m_tile) * scale_log2);
+                const float m_new = fmaxf(m_i[i], Owner::row_max(m_tile) * scale.exponent);
                 const float m_safe = safe_maximum(m_new);
 
                 float l_tile = 0.0f;
 #pragma unroll
                 for (int j = 0; j < B_c / 8; ++j) {
-                    const float p = simt::fast_exp2(fmaf(S_ij[i][j], scale_log2, -m_safe));
+                    const float p = simt::fast_exp2(fmaf(S_ij[i][j], scale.exponent, -m_safe));
                     l_tile += p;
                     P_ij(owner.row(i), owner.lane + 8 * j) = p;
                     watch_score(first_query + owner.row(i), first_key + owner.lane + 8 * j,
                                 S_ij[i][j] * scale.magnitude);
                 }
-                const float old_sum = rescale_factor(m_i[i], m_new) * l_old;  // what is known, under the new maximum
+                // What is known, under the new maximum.
+                const float old_sum = simt::fast_exp2(merge_exponent(m_i[i], m_new)) * l_old;
                 m_i[i] = m_new;
                 l_i[i] = old_sum + Owner::row_sum(l_tile);
                 watch_state(first_query + owner.row(i), m_i[i], l_i[i]);

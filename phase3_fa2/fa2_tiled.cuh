@@ -4,7 +4,6 @@
 #include "common/attention/forward_tensors.cuh"
 #include "common/attention/online_softmax.cuh"
 #include "common/attention/register_tile.cuh"
-#include "common/attention/watch.cuh"
 
 namespace ladder::SIMT_MACHINE {
 
@@ -77,7 +76,6 @@ __global__ void __launch_bounds__(RegisterTiles<B_r, D>::threads, RegisterTiles<
     fetch_keys(slot, 0, 0);
     simt::commit_copies();
     const SignedScale scale(t.scale);
-    const float scale_log2 = scale.magnitude * kLog2E;  // exp(scale s) = 2^(scale_log2 s)
     simt::wait_copies<0>();
     if (scale.sign != 1.0f) multiply_own_copies<threads, B_r, D>(Q_i, scale.sign);
 
@@ -104,29 +102,7 @@ __global__ void __launch_bounds__(RegisterTiles<B_r, D>::threads, RegisterTiles<
                     if (first_key + owner.template column<columns>(j) >= key_length) S_ij[i][j] = -INFINITY;
         }
 
-#pragma unroll
-        for (int i = 0; i < Owner::rows; ++i) {
-            float m_tile = -INFINITY;
-#pragma unroll
-            for (int j = 0; j < columns; ++j) m_tile = fmaxf(m_tile, S_ij[i][j]);
-            const float m_new = fmaxf(m_i[i], Owner::row_max(m_tile) * scale_log2);
-            const float subtracted = safe_maximum(m_new), rescale = rescale_factor(m_i[i], m_new);
-
-            float l_tile = 0.0f;
-#pragma unroll
-            for (int j = 0; j < columns; ++j) {
-                watch_score(first_query + owner.row(i), first_key + owner.template column<columns>(j),
-                            S_ij[i][j] * scale.magnitude);
-                S_ij[i][j] = simt::fast_exp2(fmaf(S_ij[i][j], scale_log2, -subtracted));
-                l_tile += S_ij[i][j];
-            }
-            m_i[i] = m_new;
-            l_i[i] = rescale * l_i[i] + l_tile;
-            watch_state(first_query + owner.row(i), m_i[i], l_i[i], owner.lane);
-            watch_rescale(first_query + owner.row(i), rescale, owner.lane);
-#pragma unroll
-            for (int c = 0; c < D / lanes; ++c) O_i[i][c] *= rescale;
-        }
+        softmax_step(S_ij, m_i, l_i, O_i, owner, scale, first_query, first_key);
         store_transposed(P_ij, owner, S_ij);
 
 #pragma unroll 1

@@ -78,7 +78,7 @@ struct DecodeShape {
     __device__ static int V_row(int s, int lane) { return s * rows_at_once + lane / lanes_per_row; }
     __device__ static int V_column(int n, int lane) { return (n * lanes_per_row + lane % lanes_per_row) * V_width; }
 
-    /// Of a block.
+    /// Shared memory of a block.
     static constexpr std::size_t shared_bytes = simt::shared_bytes<float>(R, D) +
                                                 simt::shared_bytes<T>(kKeyTile, pitch) +
                                                 2 * simt::shared_bytes<float>(warps, R) + simt::shared_bytes<int>(1, R);

@@ -158,12 +158,38 @@ TEST(WithHeadDim, TakesTheNextLargerOne) {
     EXPECT_THROW(compiled_head_dim(257), std::invalid_argument);
 }
 
-TEST(WithWideHeadDim, TakesTheLargestBeyondIt) {
+TEST(WithTiledHeadDim, TakesTheLargestBeyondIt) {
     for (const auto& [head_dim, compiled] : {std::pair(1, 32), std::pair(65, 128), std::pair(256, 128)}) {
         int found = 0;
         with_tiled_head_dim(head_dim, [&]<int D>(std::integral_constant<int, D>) { found = D; });
         EXPECT_EQ(found, compiled);
     }
+}
+
+/// B_r and D for two sequences of three heads.
+std::pair<int, int> register_tile(std::int64_t queries, std::int64_t head_dim, int multiprocessors) {
+    AttentionArguments problem;
+    problem.q.extents = {2, 3, queries, head_dim};
+    problem.multiprocessors = multiprocessors;
+    std::pair<int, int> found;
+    with_register_tiles(problem, [&]<int B_r, int D>(std::integral_constant<int, B_r>, std::integral_constant<int, D>) {
+        found = {B_r, D};
+    });
+    return found;
+}
+
+TEST(WithRegisterTiles, TakesLargeOnesWhereEveryMultiprocessorGetsABlock) {
+    EXPECT_EQ(register_tile(129, 64, 12), std::pair(128, 64));
+    EXPECT_EQ(register_tile(128, 64, 12), std::pair(64, 64));
+    EXPECT_EQ(register_tile(129, 64, 13), std::pair(64, 64));
+    EXPECT_EQ(register_tile(1, 96, 100), std::pair(128, 96)) << "which has one number of rows only";
+}
+
+TEST(WithRegisterTiles, TakesTheNextLargerHeadDim) {
+    for (const auto& [head_dim, compiled] : {std::pair(1, 32), std::pair(32, 32), std::pair(33, 64), std::pair(65, 96),
+                                             std::pair(97, 128), std::pair(129, 256), std::pair(256, 256)})
+        EXPECT_EQ(register_tile(1, head_dim, 1), std::pair(128, compiled));
+    EXPECT_THROW(register_tile(1, 257, 1), std::invalid_argument);
 }
 
 TEST(WithElementType, TakesTheOneOfThatTag) {

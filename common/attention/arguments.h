@@ -41,7 +41,7 @@ struct AttentionArguments {
 struct GlobalBytes {
     std::uint64_t read = 0;     ///< by the kernels, from global memory
     std::uint64_t written = 0;  ///< by the kernels, to global memory
-    /// Equal in both.
+    /// As many bytes each way.
     friend bool operator==(const GlobalBytes&, const GlobalBytes&) = default;
 };
 

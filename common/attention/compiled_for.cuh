@@ -26,6 +26,7 @@ struct TileShape {
     static constexpr int B_r = Rows;
     static constexpr int D = HeadDim;
 };
+/// A list of such shapes.
 template <class... Shape>
 struct CompiledTiles {};
 

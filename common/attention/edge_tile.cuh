@@ -13,13 +13,6 @@ enum class Stage {
     edge,  ///< the edge of sight, diagonal or end of the keys, runs through the tile: every score is tested
 };
 
-/// A stage that is known when the kernel is compiled: what the other needs is left out.
-template <Stage stage>
-struct KnownStage {
-    /// Where a Stage is asked for.
-    __device__ constexpr operator Stage() const { return stage; }
-};
-
 /// What `accumulate` does in a full tile, for an edge tile: O(row i) += P(row i, j) V(first_key + j, :) over the
 /// columns j >= from of P whose keys row i sees: the first visible[i] of V. The others have probability 0, but that
 /// does not make them harmless: 0 * NaN is NaN, and a key that a query does not see must not reach it whatever it

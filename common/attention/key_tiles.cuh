@@ -31,7 +31,7 @@ struct KeyTiles {
     int full;     ///< the first tile that is not
     int visited;  ///< the first tile that nobody needs
 
-    /// Equal in both.
+    /// The same boundaries.
     friend constexpr bool operator==(const KeyTiles&, const KeyTiles&) = default;
 };
 

@@ -43,11 +43,11 @@ struct Share {
     float weight;  ///< exp(part - largest)
     bool counts;   ///< whether its x is looked at
 
-    /// Of a part of this size.
+    /// The share of a part whose sum has the logarithm `part`, where the largest such logarithm is `largest`.
     __device__ Share(float part, float largest)
         : weight(merge_weight(part, largest)), counts(part != -INFINITY || largest == -INFINITY) {}
 
-    /// Of the part's x.
+    /// What x, a sum of the part's, adds to that of the whole.
     __device__ float of(float x) const { return counts ? weight * x : 0.0f; }
 };
 

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "common/attention/online_softmax.cuh"
+#include "common/attention/watch.cuh"
 #include "common/simt/simt.h"
 
 namespace ladder::SIMT_MACHINE {
@@ -117,7 +119,7 @@ struct Slice {
     const Slots& slots;  ///< one in a row
     int slot;            ///< which one
 
-    /// As of a tile.
+    /// Elements of the matrix from (row, column) on, as SharedTile::vec() has them of a tile.
     template <class V>
     __device__ __forceinline__ decltype(auto) vec(int row, int column) const {
         return slots.template vec<V>(slot, row * Pitch + column);
@@ -226,10 +228,10 @@ __device__ __forceinline__ void multiply_own_copies(const Tile& tile, float fact
 }
 
 /// Begins to copy tile(r, c) = matrix(first_row + r, c), for Rows rows and Columns columns; zero beyond the matrix. 16
-/// bytes at a time where rows are `wide`.
+/// bytes at a time where rows are `vectorized`.
 template <int Threads, int Rows, int Columns, class Tile>
 __device__ __forceinline__ void copy_rows_async(const Tile& tile, const simt::GlobalTensor<const float, 2>& matrix,
-                                                int first_row, bool wide) {
+                                                int first_row, bool vectorized) {
     const bool whole = first_row + Rows <= int(matrix.extent(0)) && Columns <= int(matrix.extent(1));
     const auto copy = [&]<class Piece>(std::type_identity<Piece>) {
         constexpr int width = sizeof(Piece) / sizeof(float), per_row = Columns / width, pieces = Rows * per_row;
@@ -249,7 +251,7 @@ __device__ __forceinline__ void copy_rows_async(const Tile& tile, const simt::Gl
                 simt::copy_async_or_zero(tile.template vec<Piece>(r, c), matrix, std::int64_t(first_row) + r, c);
             });
     };
-    if (wide)
+    if (vectorized)
         copy(std::type_identity<simt::WideVector<float>>());
     else
         copy(std::type_identity<simt::Vector<float, 1>>());
@@ -261,26 +263,55 @@ __device__ __forceinline__ void copy_rows_async(const Tile& tile, const simt::Gl
 struct SignedScale {
     float sign;       ///< -1, 0 or 1
     float magnitude;  ///< above 0
+    float exponent;   ///< exp(magnitude s) = 2^(exponent s)
 
     /// Parts `scale`.
     __device__ explicit SignedScale(float scale)
         : sign(scale > 0.0f   ? 1.0f
                : scale < 0.0f ? -1.0f
                               : 0.0f),
-          magnitude(scale == 0.0f ? 1.0f : fabsf(scale)) {}
+          magnitude(scale == 0.0f ? 1.0f : fabsf(scale)),
+          exponent(magnitude * kLog2E) {}
 };
 
-/// What a lane's old sums are worth when the row's maximum, an exponent of 2, rises from m_old to m_new. Equality is
-/// asked first, so that inf - inf is never computed. (A lane's part of l_i may be 0 where another's is infinite, so a
-/// factor of infinity, which would do no harm to the whole sum, must not arise.)
-__device__ __forceinline__ float rescale_factor(float m_old, float m_new) {
-    return m_old == m_new ? 1.0f : simt::fast_exp2(m_old - m_new);
+/// One tile's step of online softmax: S_ij becomes P_ij, weights under the maximum of all scores so far, and the
+/// thread's rows of m_i, l_i and O_i follow. A key that a query does not see has a score of -inf.
+///
+/// m_i is an exponent of 2. l_i sums this lane's columns only: the lanes of a row are added up once, at the end.
+template <class Owner, int Columns, int OutputColumns>
+__device__ __forceinline__ void softmax_step(float (&S_ij)[Owner::rows][Columns], float (&m_i)[Owner::rows],
+                                             float (&l_i)[Owner::rows], float (&O_i)[Owner::rows][OutputColumns],
+                                             const Owner& owner, const SignedScale& scale, int first_query,
+                                             int first_key) {
+#pragma unroll
+    for (int i = 0; i < Owner::rows; ++i) {
+        float m_tile = -INFINITY;
+#pragma unroll
+        for (int j = 0; j < Columns; ++j) m_tile = fmaxf(m_tile, S_ij[i][j]);
+        const float m_new = fmaxf(m_i[i], Owner::row_max(m_tile) * scale.exponent);
+        const float subtracted = safe_maximum(m_new), rescale = simt::fast_exp2(merge_exponent(m_i[i], m_new));
+
+        float l_tile = 0.0f;
+#pragma unroll
+        for (int j = 0; j < Columns; ++j) {
+            watch_score(first_query + owner.row(i), first_key + owner.template column<Columns>(j),
+                        S_ij[i][j] * scale.magnitude);
+            S_ij[i][j] = simt::fast_exp2(fmaf(S_ij[i][j], scale.exponent, -subtracted));
+            l_tile += S_ij[i][j];
+        }
+        m_i[i] = m_new;
+        l_i[i] = rescale * l_i[i] + l_tile;
+        watch_state(first_query + owner.row(i), m_i[i], l_i[i], owner.lane);
+        watch_rescale(first_query + owner.row(i), rescale, owner.lane);
+#pragma unroll
+        for (int c = 0; c < OutputColumns; ++c) O_i[i][c] *= rescale;
+    }
 }
 
-/// O(row, :) = factor O_i of the thread's columns of that row, 16 bytes at a time where rows are `wide`.
+/// O(row, :) = factor O_i of the thread's columns of that row, 16 bytes at a time where rows are `vectorized`.
 template <class Owner, int Columns>
 __device__ __forceinline__ void store_row(const simt::GlobalTensor<float, 2>& O, int row, const float (&O_i)[Columns],
-                                          const Owner& owner, float factor, bool wide) {
+                                          const Owner& owner, float factor, bool vectorized) {
     constexpr int width = Columns < 4 ? Columns : 4;
     const int head_dim = int(O.extent(1));
 #pragma unroll
@@ -289,7 +320,7 @@ __device__ __forceinline__ void store_row(const simt::GlobalTensor<float, 2>& O,
         simt::Vector<float, width> o;
 #pragma unroll
         for (int e = 0; e < width; ++e) o.element[e] = O_i[n + e] * factor;
-        if (wide) {
+        if (vectorized) {
             if (column < head_dim) O.template vec<simt::Vector<float, width>>(row, column) = o;
         } else {
 #pragma unroll

@@ -8,6 +8,7 @@
 
 namespace ladder::fuzz {
 
+/// A problem, and the entry that it is drawn for.
 struct Draw {
     std::size_t entry = 0;  ///< index into the entries
     Problem problem = {};
@@ -15,11 +16,10 @@ struct Draw {
 
 /// Whether the reference can tell right from wrong on this problem:
 ///
-///   - Scores below 2^24. From there on float32 cannot tell neighbouring scores apart, and the contract ends; up to
-///   2^15
-///     they are right to a narrow bound, and between the two the bound grows with them (docs/numerics.md). So |scale|
-///     sqrt(D) is at most 2^20 in float32. In 16 bits it is at most 8, since plain torch, the yardstick there, has
-///     rounded larger scores too much to be one. Families that divide by the scale get no scale near 0 nor below.
+///   - Scores below 2^24. From there on float32 cannot tell neighbouring scores apart, and the contract ends. Up to
+///     2^15 they are right to a narrow bound, and between the two the bound grows with them (docs/numerics.md). So
+///     |scale| sqrt(D) is at most 2^20 in float32. In 16 bits it is at most 8, since plain torch, the yardstick there,
+///     has rounded larger scores too much to be one. Families that divide by the scale get no scale near 0 nor below.
 ///   - An infinite or NaN value only where every weight is far from 0: infinity times a weight that is 0 in float32 but
 ///     not in float64, where the oracle lives, has two right answers.
 ///   - An entry that rounds its scores to 16 bits gets at least 64 rows, not counting those whose queries lie in the

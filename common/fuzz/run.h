@@ -16,6 +16,7 @@ namespace ladder::fuzz {
 
 using Seconds = std::chrono::duration<double>;
 
+/// What ./ladder fuzz is asked for.
 struct Request {
     std::uint64_t seed = 0;
     std::uint64_t first = 0;                     ///< number of the first problem
@@ -38,6 +39,7 @@ struct Tally {
     double seconds = 0;
 };
 
+/// A problem on which an entry failed, shrunk.
 struct Finding {
     std::size_t entry = 0;
     std::uint64_t number = 0;  ///< of the problem under the seed
@@ -46,6 +48,7 @@ struct Finding {
     std::string test = {};  ///< see as_test
 };
 
+/// What came of a run of the fuzzer.
 struct Result {
     std::vector<Tally> tallies = {};     ///< one for each entry
     std::vector<Finding> findings = {};  ///< with keep_going, the first of each entry and kind

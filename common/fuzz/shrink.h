@@ -8,6 +8,7 @@
 
 namespace ladder::fuzz {
 
+/// The smallest problem found that still fails, and how.
 struct Shrunk {
     Problem problem = {};  ///< the smallest found; it fails
     Outcome outcome = {};  ///< how it fails

@@ -8,12 +8,14 @@
 
 namespace ladder::fuzz {
 
+/// How a call ended.
 enum class Verdict {
     passed,
     refused,  ///< as documented: not enough shared memory, or a bad call
     failed,
 };
 
+/// The verdict on one call, and what there is to say of it.
 struct Outcome {
     Verdict verdict = Verdict::passed;
     std::string kind = {};        ///< of a failure, in a few words: what has to stay the same while it is shrunk
@@ -26,7 +28,7 @@ Operands make_operands(const Entry& entry, const Problem& problem, torch::Device
 
 /// Calls the entry on the problem, with outputs poisoned, and holds what it does against its contract:
 ///
-///   - the result is the reference's, by the one rule of reference::compare;
+///   - the result is the reference's, by the rule for its dtype (reference/comparison.h);
 ///   - inputs are not written to; on the CPU machine, no fault is diagnosed; nothing is thrown;
 ///   - a call is refused only if it asks for more shared memory than the device has. On the CPU machine the refusal is
 ///     taken at its word: on a device with exactly the bytes that it asked for, the same problem must run and be right;

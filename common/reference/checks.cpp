@@ -3,6 +3,7 @@
 #include "common/reference/call_memory.h"
 
 namespace ladder::reference {
+
 ::testing::AssertionResult matches_reference(const AttentionEntry& entry, const AttentionCase& problem,
                                              torch::Device device, Lse lse,
                                              const std::optional<torch::Tensor>& kv_lengths) {

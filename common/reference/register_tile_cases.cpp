@@ -14,16 +14,16 @@ std::vector<AttentionCase> register_tile_cases(const std::vector<AttentionCase>&
                                                std::size_t shared_bytes) {
     const simt::Device device = test_device().is_cuda() ? device_limits(test_device()) : large_device();
     if (shared_bytes > std::size_t(device.shared_bytes_per_block_optin)) return {};
-    std::vector<AttentionCase> wide;
+    std::vector<AttentionCase> taken;
     for (AttentionCase problem : cases) {
         if (problem.head_dim > widest_head_dim) continue;
         if (problem.dtype != torch::kFloat32) {
             problem.dtype = torch::kFloat32;
             if (!problem.name.empty()) problem.name += "_in_float32";
         }
-        wide.push_back(problem);
+        taken.push_back(problem);
     }
-    return wide;
+    return taken;
 }
 
 std::vector<int64_t> register_tile_head_dims(int64_t widest_head_dim, std::size_t shared_bytes) {

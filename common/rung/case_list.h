@@ -24,6 +24,7 @@ struct Sizes {
     std::int64_t decode_dim;
 };
 
+/// The sizes for a GPU, or for the CPU machine.
 inline Sizes sizes_for(Scale scale) {
     if (scale == Scale::gpu)
         return {.tokens = 16384,

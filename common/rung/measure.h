@@ -61,7 +61,7 @@ struct ScoredRow {
     double last(const char* name, AttentionEntry entry) const;
 };
 
-/// The lines of Python that run an entry on such a row; `entry` and `arguments` as torch.ops.flash_ladder has them.
+/// The command that runs an entry, named as torch.ops.flash_ladder has it, on such a row in Python.
 std::string python_command(std::span<const double> scores, std::string_view entry, std::span<const double> values = {});
 
 /// "1, 3, 2"

@@ -27,6 +27,7 @@ struct ProfileProblem {
     std::optional<bool> causal = {};  ///< as the phase has it, see CausalMask
 };
 
+/// What ./ladder profile is asked for.
 struct ProfileRequest {
     std::vector<int> phases;  ///< empty: all
     torch::Device device = torch::kCPU;

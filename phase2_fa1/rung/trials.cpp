@@ -33,7 +33,7 @@ std::vector<Trial> trials(torch::ScalarType dtype) {
                                                           .key_length = 2 * fa1_tiles(small_device(), type, 32).B_c,
                                                           .head_dim = 32,
                                                           .dtype = dtype}));
-    for (Trial& trial : wide_attention_trials(fa1_tiled_forward, dtype)) trials.push_back(std::move(trial));
+    for (Trial& trial : register_tile_trials(fa1_tiled_forward, dtype)) trials.push_back(std::move(trial));
     if (dtype == torch::kFloat32)
         trials.push_back(
             attention_trial(reference::on_large_device(fa1_tiled_forward),

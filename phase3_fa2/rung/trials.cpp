@@ -8,7 +8,7 @@ namespace ladder::mutants {
 std::vector<Trial> trials(torch::ScalarType dtype) {
     std::vector<Trial> trials = attention_trials(fa2_plain_forward, dtype);
     if (dtype == torch::kFloat32) trials.push_back(infinities_trial("infinities", fa2_plain_forward));
-    for (Trial& trial : wide_attention_trials(fa2_tiled_forward, dtype)) trials.push_back(std::move(trial));
+    for (Trial& trial : register_tile_trials(fa2_tiled_forward, dtype)) trials.push_back(std::move(trial));
     return trials;
 }
 

@@ -58,7 +58,7 @@ std::vector<Trial> trials(torch::ScalarType dtype) {
         for (Trial& trial : more) trials.push_back(std::move(trial));
     };
     add(masked_trials(causal_plain_forward, dtype, 2, ""));
-    add(wide_attention_trials(causal_tiled_forward, dtype));
+    add(register_tile_trials(causal_tiled_forward, dtype));
     if (dtype == torch::kFloat32)
         trials.push_back(trial("tiled_hidden_key", [] {
             return reference::hidden_keys_change_nothing(reference::on_large_device(causal_tiled_forward), 32,

@@ -216,6 +216,16 @@ class Handouts(Typed):
         self.assertIn("Passed: all", self.typed("learn", "check", root=hand_out))
         self.assertIn("is there already", self.typed("student-copy", hand_out, code=2))
 
+    def test_a_hand_out_has_all_that_its_build_names(self):
+        hand_out = self.folder / "hand_out"
+        self.typed("student-copy", hand_out)
+        said = subprocess.run(["cmake", "-S", hand_out, "-B", self.folder / "build", "-G", "Ninja"], capture_output=True, text=True, timeout=300)
+        self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
+        for file in [*(hand_out / "common").rglob("*"), *hand_out.glob("*/rung/judge/*")]:
+            if file.suffix in (".cpp", ".h", ".cuh"):
+                for included in re.findall(r'^#include "([^"]+)"', file.read_text(), re.MULTILINE):
+                    self.assertTrue((hand_out / included).exists(), f"{file} includes {included}")
+
     def test_exercises_of_a_hand_out_work_in_it(self):
         """One of each phase, or three for `./ladder test --all`: each takes seconds, and exercises_test.py tries them all."""
         hand_out = self.folder / "hand_out"

@@ -22,7 +22,7 @@ CATALOGUE = "rung/mutants.toml"    # in a phase's folder
 TRIALS = "rung/trials.cpp"         # beside it: what the phase's kernels are put through
 
 ELEMENTS = ("f32", "f16", "bf16")
-WIDE_HEAD_DIMS = (32, 128)  # that kernels of register tiles are compiled for
+TILE_HEAD_DIMS = (32, 128)  # that kernels of register tiles are compiled for
 REFERENCE = "reference"  # the result is not what the reference says
 LAUNCH = "launch"        # the device refuses the launch
 MUTANTS_PER_PROGRAM = 6  # they share the time that their headers take to compile
@@ -51,7 +51,7 @@ class Mutant:
     caught_by: str
     times: int = 1
     element: str = "f32"
-    wide_head_dim: int = 32
+    tile_head_dim: int = 32
 
     def changed(self, text):
         """The text of `file` with the change."""
@@ -194,7 +194,7 @@ class _Checker:
             if name in names:
                 self.problems.append(f'{where}mutant "{name}": the name is taken; each needs its own')
             names.add(name)
-            change = tuple(entry.get(key) for key in ("phase", "file", "find", "replace", "element", "wide_head_dim"))
+            change = tuple(entry.get(key) for key in ("phase", "file", "find", "replace", "element", "tile_head_dim"))
             if change in changes:
                 self.problems.append(f'{where}mutant "{name}": the same change as "{changes[change]}"')
             changes[change] = name
@@ -229,9 +229,9 @@ class _Checker:
             self.problems.append(f'{where}caught_by is "{entry["caught_by"]}"; accepted: {", ".join(self.accepted_checks)}')
         if entry.get("element", "f32") not in ELEMENTS:
             self.problems.append(f'{where}element is "{entry["element"]}"; accepted: {", ".join(ELEMENTS)}')
-        if entry.get("wide_head_dim", 32) not in WIDE_HEAD_DIMS:
-            self.problems.append(f'{where}wide_head_dim is {entry["wide_head_dim"]!r}; accepted: '
-                                 f'{", ".join(map(str, WIDE_HEAD_DIMS))}')
+        if entry.get("tile_head_dim", 32) not in TILE_HEAD_DIMS:
+            self.problems.append(f'{where}tile_head_dim is {entry["tile_head_dim"]!r}; accepted: '
+                                 f'{", ".join(map(str, TILE_HEAD_DIMS))}')
         if entry["find"] == entry["replace"]:
             self.problems.append(f'{where}"find" and "replace" are the same')
         if entry["file"] not in reached:
@@ -248,8 +248,8 @@ class _Checker:
 
 
 def read(root=ROOT):
-    """All phases of the catalogue and the chapter of host code, and what is wrong with it. Entries that cannot be understood are left out; one whose
-    text is not in the kernel any more is not, since the kernel may get it back at any time."""
+    """All phases of the catalogue and the chapter of host code, and what is wrong with it. Entries that cannot be understood
+    are left out; one whose text is not in the kernel any more is not, since the kernel may get it back at any time."""
     checker = _Checker(root)
     phases, problems = [], []
     for folder in phase_folders(root):

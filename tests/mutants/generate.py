@@ -34,7 +34,7 @@ class Source:
         """The kernels in one piece, in namespace ladder::mutants::<name>. #line keeps diagnoses at the original lines."""
         parts = [f"namespace ladder::mutants::{name} {{",
                  f"using CompiledElement = {ELEMENT_TYPES[element]};",
-                 f"inline constexpr int kCompiledTiledHeadDim = {change.wide_head_dim if change else 32};", "}"]
+                 f"inline constexpr int kCompiledTiledHeadDim = {change.tile_head_dim if change else 32};", "}"]
         done = set()
 
         def piece(path):

@@ -167,10 +167,10 @@ std::vector<Trial> attention_trials(const reference::AttentionEntry& entry, torc
     return trials;
 }
 
-std::vector<Trial> wide_attention_trials(const reference::AttentionEntry& entry, torch::ScalarType dtype) {
+std::vector<Trial> register_tile_trials(const reference::AttentionEntry& entry, torch::ScalarType dtype) {
     if (dtype != torch::kFloat32) return {};
-    const reference::AttentionEntry wide = reference::on_large_device(entry);
-    std::vector<Trial> trials = attention_trials(wide, dtype, "tiled_");
+    const reference::AttentionEntry on_large = reference::on_large_device(entry);
+    std::vector<Trial> trials = attention_trials(on_large, dtype, "tiled_");
     const reference::AttentionCase cases[] = {
         {.name = "tiled_scale_of_zero", .query_length = 9, .key_length = 70, .head_dim = 8, .options = {.scale = 0.0}},
         {.name = "tiled_negative_scale",
@@ -186,10 +186,10 @@ std::vector<Trial> wide_attention_trials(const reference::AttentionEntry& entry,
          .family = reference::Family::scores_near_minus_1000},
         {.name = "tiled_two_query_tiles", .query_length = 131, .key_length = 129, .head_dim = 32},
     };
-    for (const reference::AttentionCase& problem : cases) trials.push_back(attention_trial(wide, problem));
-    trials.push_back(infinities_trial("tiled_infinities", wide));
+    for (const reference::AttentionCase& problem : cases) trials.push_back(attention_trial(on_large, problem));
+    trials.push_back(infinities_trial("tiled_infinities", on_large));
     trials.push_back(trial("tiled_large_scores",
-                           [=] { return reference::large_scores_stay_right(wide, 32, Mask::none, torch::kCPU); }));
+                           [=] { return reference::large_scores_stay_right(on_large, 32, Mask::none, torch::kCPU); }));
     return trials;
 }
 

@@ -49,7 +49,7 @@ std::vector<Trial> attention_trials(const reference::AttentionEntry& entry, torc
 /// (common/attention/register_tile.cuh), on an imitated device that can run it: several query tiles, scales of either
 /// sign and 0, and infinite scores. None for a dtype other than float32, the only one that such a kernel takes. Their
 /// names begin with "tiled_".
-std::vector<Trial> wide_attention_trials(const reference::AttentionEntry& entry, torch::ScalarType dtype);
+std::vector<Trial> register_tile_trials(const reference::AttentionEntry& entry, torch::ScalarType dtype);
 
 /// The trials that must tell this phase's mutants from the original. Each phase's file defines its own.
 std::vector<Trial> trials(torch::ScalarType dtype);

@@ -87,7 +87,7 @@ class ToyPhase(unittest.TestCase):
 
     def test_the_build_has_its_programs(self):
         targets = run("ninja", "-C", self.build, "-t", "targets", "all")
-        for target in (f"{TOY}_rung", f"ladder-run-{NUMBER}", f"ladder-profile-{NUMBER}"):
+        for target in (f"{TOY}_rung", f"ladder-run-{NUMBER}", f"ladder-profile-{NUMBER}", f"phase{NUMBER}_tests"):
             self.assertRegex(targets, rf"(?m)\b{target}\b")
 
     def test_a_phase_alone_is_built_without_the_others(self):

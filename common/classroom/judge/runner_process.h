@@ -9,7 +9,7 @@ namespace ladder::classroom {
 
 /// How a runner ended.
 struct RunnerEnd {
-    /// In which way.
+    /// What came of waiting for it.
     enum class Kind {
         replied,    ///< with a message that bears the problem's token
         silent,     ///< it ended, and left no such message

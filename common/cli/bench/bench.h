@@ -10,6 +10,7 @@
 
 namespace ladder::cli::bench {
 
+/// What ./ladder bench is asked for.
 struct Request {
     std::vector<int> phases = {};  ///< empty: all
     torch::Device device = torch::kCPU;

@@ -48,6 +48,7 @@ struct LaunchUse {
     double occupancy = 0;     ///< resident threads of those that a multiprocessor has room for
 };
 
+/// What a measurement is of.
 enum class Role {
     rung,  ///< an entry of this repository
     step,  ///< one step of the rung, on its own: its time is part of the rung's
@@ -77,6 +78,7 @@ struct Measurement {
     }
 };
 
+/// All that was measured on one case.
 struct CaseResult {
     Case what = {};
     std::string error = {};    ///< why nothing was measured; empty if something was
@@ -101,6 +103,7 @@ struct Environment {
     std::map<std::string, std::string> clocks_after = {};
 };
 
+/// All that a run of ./ladder bench found out.
 struct Report {
     Environment environment = {};
     bool quick = false;

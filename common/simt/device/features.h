@@ -22,19 +22,19 @@ enum class Feature : unsigned {
 /// A set of features.
 class Features {
   public:
-    /// Of none, or of these.
+    /// An empty set, or one of the features listed.
     constexpr Features() = default;
     constexpr Features(std::initializer_list<Feature> features) {
         for (const Feature f : features) add(f);
     }
 
-    /// One more.
+    /// Puts `f` into the set; nothing changes where it is in already.
     constexpr void add(Feature f) { bits_ |= bit(f); }
 
     /// Whether it is one of them.
     constexpr bool has(Feature f) const { return (bits_ & bit(f)) != 0; }
 
-    /// The same features.
+    /// Whether both sets have the same features.
     friend constexpr bool operator==(Features, Features) = default;
 
   private:

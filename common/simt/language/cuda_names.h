@@ -55,7 +55,7 @@ struct alignas(16) float4 {
     float x, y, z, w;  ///< in the order of their addresses
 };
 
-/// As CUDA builds them.
+/// Vectors of these elements, as CUDA's functions of the same names make them.
 inline float2 make_float2(float x, float y) { return {x, y}; }
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 

@@ -15,7 +15,7 @@ enum class ElementType {
     e5m2,  ///< 8 bits: 5 of exponent, 2 of mantissa
 };
 
-/// Of one element.
+/// The size of one element in memory.
 constexpr std::size_t element_bytes(ElementType type) {
     switch (type) {
         case ElementType::f32:

@@ -12,7 +12,7 @@ struct alignas(sizeof(T) * N) Vector {
 template <class T>
 inline constexpr int kVectorWidth = 16 / int(sizeof(T));
 
-/// As many T as that.
+/// So many elements T, moved at once.
 template <class T>
 using WideVector = Vector<T, kVectorWidth<T>>;
 

@@ -30,7 +30,7 @@ enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization 
 union cudaLaunchAttributeValue {
     int programmaticStreamSerializationAllowed;  ///< not 0: the launch may begin before the one before it has ended
 };
-/// One of them.
+/// An attribute of a launch, and its value.
 struct cudaLaunchAttribute {
     cudaLaunchAttributeID id;      ///< which
     cudaLaunchAttributeValue val;  ///< what is said about it

@@ -59,7 +59,7 @@ struct LaunchRecord {
     Counters counters;                        ///< what the CPU machine counted
     KernelResources resources = {};           ///< what a GPU's compiler and driver say
 
-    /// Of the whole grid.
+    /// How many blocks the whole grid has.
     std::uint64_t blocks() const { return std::uint64_t{grid[0]} * grid[1] * grid[2]; }
 };
 
