@@ -59,9 +59,9 @@ torch::Tensor score_errors(const torch::Tensor& q, const torch::Tensor& k, doubl
         from_back += additions * ((all - before).abs() + of_block);
         magnitude += of_block;
     }
-    // In any other order, four lanes at least, a product passes a quarter of the additions, and those of the lanes.
+    // In any other order, eight lanes at least, a product passes an eighth of the additions, and those of the lanes.
     const torch::Tensor columns = q.ne(0).sum(-1, true).to(q.scalar_type());
-    const torch::Tensor in_lanes = at::minimum(columns, columns / 4 + 4) * magnitude;
+    const torch::Tensor in_lanes = at::minimum(columns, columns / 8 + 8) * magnitude;
     return (at::maximum(at::maximum(from_front, from_back), in_lanes) + kPerScore * magnitude) *
            (std::abs(scale) * kUnit);
 }

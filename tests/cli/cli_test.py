@@ -208,7 +208,7 @@ class Fuzz(unittest.TestCase):
         self.assertEqual((report["commit"], report["device"], report["seed"]), ("abc123", "cpu", 7))
         self.assertEqual((report["problems"], report["failures"], report["findings"]), (120, 0, []))
         self.assertEqual({e["phase"] for e in report["entries"]}, set(range(6)))
-        self.assertEqual(len(report["entries"]), 16)
+        self.assertEqual(len(report["entries"]), 18)
         self.assertEqual(sum(e["problems"] + e["refused_too_large"] + e["refused_bad_calls"]
                              for e in report["entries"]), 120)
         for e in report["entries"]:
