@@ -133,9 +133,11 @@ __device__ __forceinline__ void clear_surplus(const simt::SharedTile<T, Rows, D>
             ring.template vec<Wide>(row, swizzled<D>(row, surplus)) = Wide{};
 }
 
-// What a lane holds of S_ij, O_i, m_i and l_i: rows row_of_lane() and row_of_lane() + 8, h = 0 and 1, and of each eight
-// columns two from pair_of_lane() on (common/simt/matrix/fragments.h).
+/// The first of a lane's two rows of S_ij, O_i, m_i and l_i, h = 0; h = 1 is 8 rows below
+/// (common/simt/matrix/fragments.h).
 __device__ __forceinline__ int row_of_lane() { return int(threadIdx.x % 32 / 4); }
+
+/// The first of the two columns, of each eight, that a lane holds.
 __device__ __forceinline__ int pair_of_lane() { return int(threadIdx.x % 4 * 2); }
 
 /// S_ij += Q_i K_j^T, with K_j in the ring's rows from `used` on; unscaled.

@@ -12,6 +12,7 @@ namespace ladder::SIMT_MACHINE {
 /// Element types.
 template <class... T>
 struct CompiledElements {};
+/// Of every kernel but those of register tiles, which are for float32 alone.
 using KernelElements = CompiledElements<float, simt::f16, simt::bf16>;
 
 /// Head dimensions, from the smallest on.
@@ -23,8 +24,8 @@ using TiledKernelHeadDims = std::integer_sequence<int, 32, 64, 128>;
 /// Query rows and head dimension of a kernel of register tiles (register_tile.cuh).
 template <int Rows, int HeadDim>
 struct TileShape {
-    static constexpr int B_r = Rows;
-    static constexpr int D = HeadDim;
+    static constexpr int B_r = Rows;   ///< query rows
+    static constexpr int D = HeadDim;  ///< head dimension
 };
 /// A list of such shapes.
 template <class... Shape>

@@ -41,6 +41,7 @@ struct RegisterTiles {
     /// take no more room, a power of two.
     static constexpr int columns_per_slice = 32;
     static constexpr int slice_floats = columns_per_slice * key_pitch;  ///< of one
+    /// Of V_j.
     static constexpr int keys_per_slice = D == 32 ? 64 : D == 96 ? 16 : D == 256 ? 8 : 32;
     static_assert(keys_per_slice * D <= slice_floats && keys_per_slice <= B_c && D % columns_per_slice == 0);
 

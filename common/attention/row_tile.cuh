@@ -27,9 +27,9 @@ template <int B_r, int Threads>
 struct RowOwner {
     /// The division of lanes and rows that is drawn above.
     static constexpr int lanes_per_row = 8;
-    static constexpr int row_step = 32 / lanes_per_row;
-    static constexpr int rows_per_warp = B_r / (Threads / 32);
-    static constexpr int rows = rows_per_warp / row_step;  ///< rows per thread
+    static constexpr int row_step = 32 / lanes_per_row;         ///< from a row of a thread to its next
+    static constexpr int rows_per_warp = B_r / (Threads / 32);  ///< rows, dealt out to four groups of lanes
+    static constexpr int rows = rows_per_warp / row_step;       ///< rows per thread
     static_assert(rows >= 1 && rows * row_step * (Threads / 32) == B_r, "B_r must fill every warp's lanes");
 
     /// The first of this thread's rows in the tile.

@@ -3,9 +3,10 @@
   python3 common/cli/measure_registers.py [ARCHITECTURE…]     writes rung/registers.json of each phase
 
 Compiles every kernel with the nvcc on PATH (or in /usr/local/cuda/bin) for the given compute capabilities, such as 90; without
-any, for all that the device profiles have and this nvcc knows. No GPU is needed; it takes a few minutes for each.
+any, for all that the device profiles have and this nvcc knows. No GPU is needed; it takes a few minutes for each on one core, and takes all there are.
 """
 
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -62,22 +63,28 @@ def registers_of(messages):
     return found
 
 
+def compiled_for(nvcc, path, capability):
+    """What ptxas says of the kernels of one file, for one compute capability."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = pathlib.Path(folder) / (path.stem + ".cu")
+        source.write_text(f'#include "{path.relative_to(ROOT)}"\n')
+        # The options of the build: common/cmake/LadderCuda.cmake.
+        result = subprocess.run([nvcc, "-std=c++20", "-O2", f"-arch=sm_{capability}", "-Xptxas", "-v", "-cubin", f"-I{ROOT}",
+                                 "-o", os.devnull, source], capture_output=True, text=True)
+    if result.returncode:
+        sys.exit(result.stderr)
+    print(f"{path.relative_to(ROOT)} for sm_{capability}", flush=True)
+    return registers_of(result.stderr)
+
+
 def measure(phase, nvcc, version, capabilities):
     kernels, measured = {}, fingerprint(phase)
-    with tempfile.TemporaryDirectory() as folder:
-        for path in kernel_files(phase):
-            source = pathlib.Path(folder) / (path.stem + ".cu")
-            source.write_text(f'#include "{path.relative_to(ROOT)}"\n')
-            for capability in capabilities:
-                print(f"{path.relative_to(ROOT)} for sm_{capability}", flush=True)
-                # The options of the build: common/cmake/LadderCuda.cmake.
-                result = subprocess.run([nvcc, "-std=c++20", "-O2", f"-arch=sm_{capability}", "-Xptxas", "-v", "-cubin", f"-I{ROOT}",
-                                         "-o", os.devnull, source], capture_output=True, text=True)
-                if result.returncode:
-                    sys.exit(result.stderr)
-                for (instance, found_for), (registers, spilled) in registers_of(result.stderr).items():
-                    entry = {"registers": registers, **({"spilled_bytes": spilled} if spilled else {})}
-                    kernels.setdefault(instance, {})[found_for] = entry
+    wanted = [(path, capability) for path in kernel_files(phase) for capability in capabilities]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as workers:
+        for found in workers.map(lambda one: compiled_for(nvcc, *one), wanted):
+            for (instance, found_for), (registers, spilled) in found.items():
+                entry = {"registers": registers, **({"spilled_bytes": spilled} if spilled else {})}
+                kernels.setdefault(instance, {})[found_for] = entry
 
     if fingerprint(phase) != measured:
         sys.exit("measure_registers.py: a kernel changed in the meantime; measure again")

@@ -52,6 +52,7 @@ struct Layouts {
     Layout k = Layout::contiguous;
     Layout v = Layout::contiguous;
 
+    /// Equal for each tensor.
     friend bool operator==(const Layouts&, const Layouts&) = default;
 };
 
