@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(RegisterTiles<B_r, D>::threads, RegisterTiles<
                                                                       first_key, first_column);
     };
     const auto fetch_values = [&](int into, int first_key) {
-        copy_rows_async<threads, Tiles::keys_per_slice, D>(slice<D>(slots, into), V, first_key, t.vector_rows);
+        copy_tile_async<threads, Tiles::keys_per_slice, D>(slice<D>(slots, into), V, first_key, t.vector_rows);
     };
 
     const Owner owner;

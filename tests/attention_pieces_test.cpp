@@ -49,7 +49,7 @@ class CopyTileAsync : public ::testing::Test {
         const auto to = view<T>("out", out, kRows, kColumns, kColumns);
         const auto kernel = [=] {
             const auto tile = simt::SharedArena().template tile<T, kRows, kColumns>("tile");
-            copy_tile_async<kThreads>(tile, from, kFirst, vectorized);
+            copy_tile_async<kThreads, kRows, kColumns>(tile, from, kFirst, vectorized);
             simt::commit_copies();
             if (wait) simt::wait_copies<0>();
             __syncthreads();  // everyone's part has arrived

@@ -45,39 +45,41 @@ __device__ void copy_tile(const Tile& tile, const simt::GlobalTensor<const T, 2>
     }
 }
 
-/// What copy_tile does, begun but not awaited (cp.async): the copies belong to the group that the thread commits next,
-/// and nobody may touch the tile before they have been waited for. `Threads`: the block's, so that a thread's rows and
-/// column are known when the kernel is compiled.
+/// What copy_tile does with the first Rows rows and Columns columns of a tile, begun but not awaited (cp.async): the
+/// copies belong to the group that the thread commits next, and nobody may touch the tile before they have been waited
+/// for. `Threads`: the block's, so that a thread's rows and columns are known when the kernel is compiled.
 ///
 /// No asynchronous copy is smaller than 4 bytes. Rows that are not `vectorized` go one element at a time, and where
 /// elements have 16 bits that is done when the call returns; the caller waits all the same, and loses time only.
-template <int Threads, class T, int Rows, int Columns, int Pitch>
-__device__ __forceinline__ void copy_tile_async(const simt::SharedTile<T, Rows, Columns, Pitch>& tile,
-                                                const simt::GlobalTensor<const T, 2>& matrix, int first_row,
-                                                bool vectorized) {
+template <int Threads, int Rows, int Columns, class Tile, class T>
+__device__ __forceinline__ void copy_tile_async(const Tile& tile, const simt::GlobalTensor<const T, 2>& matrix,
+                                                int first_row, bool vectorized) {
     // Where the matrix is as wide as the tile, nearly every tile is whole: asked here once and not for each row.
     const bool whole = first_row + Rows <= int(matrix.extent(0)) && Columns <= int(matrix.extent(1));
     const auto copy = [&]<class Piece>(std::type_identity<Piece>) {
-        constexpr int width = sizeof(Piece) / sizeof(T), per_row = Columns / width, rows_at_once = Threads / per_row;
-        static_assert(rows_at_once * per_row == Threads && Rows % rows_at_once == 0);
-        const int r = threadIdx.x / per_row, c = threadIdx.x % per_row * width;
-        const std::int64_t row = first_row + r;  // as wide as an address: the compiler then steps from row to row
-        if (whole) {
-#pragma unroll(width > 1 ? Rows / rows_at_once : 1)
-            for (int i = 0; i < Rows; i += rows_at_once)
-                simt::copy_async(tile.template vec<Piece>(r + i, c), matrix.template vec<Piece>(row + i, c));
-        } else {
-#pragma unroll 4
-            for (int i = 0; i < Rows; i += rows_at_once)
-                simt::copy_async_or_zero(tile.template vec<Piece>(r + i, c), matrix, row + i, c);
-        }
+        constexpr int width = sizeof(Piece) / sizeof(T), per_row = Columns / width, pieces = Rows * per_row;
+        static_assert(pieces % Threads == 0);
+        const auto each = [&](const auto& copy_piece) {
+#pragma unroll(width > 1 ? pieces / Threads : 1)
+            for (int i = 0; i < pieces; i += Threads)
+                copy_piece((i + int(threadIdx.x)) / per_row, (i + int(threadIdx.x)) % per_row * width);
+        };
+        if (whole)
+            each([&](int r, int c) {
+                simt::copy_async(tile.template vec<Piece>(r, c),
+                                 matrix.template vec<Piece>(std::int64_t(first_row) + r, c));
+            });
+        else
+            each([&](int r, int c) {
+                simt::copy_async_or_zero(tile.template vec<Piece>(r, c), matrix, std::int64_t(first_row) + r, c);
+            });
     };
     if (vectorized)
         copy(std::type_identity<simt::WideVector<T>>());
     else if constexpr (sizeof(T) >= 4)
         copy(std::type_identity<simt::Vector<T, 1>>());
     else
-        copy_tile(tile, matrix, first_row, false);
+        copy_tile<Columns>(tile, matrix, first_row, false, Rows);
 }
 
 }  // namespace ladder::SIMT_MACHINE

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "common/attention/copy_tile.cuh"
 #include "common/attention/online_softmax.cuh"
 #include "common/attention/watch.cuh"
 #include "common/simt/simt.h"
@@ -226,36 +227,6 @@ template <int Threads, int Rows, int Columns, class Tile>
 __device__ __forceinline__ void multiply_own_copies(const Tile& tile, float factor) {
     for (int r = threadIdx.x / 8; r < Rows; r += Threads / 8)
         for (int d = threadIdx.x % 8; d < Columns; d += 8) tile(d, r) = factor * float(tile(d, r));
-}
-
-/// Begins to copy tile(r, c) = matrix(first_row + r, c), for Rows rows and Columns columns; zero beyond the matrix. 16
-/// bytes at a time where rows are `vectorized`.
-template <int Threads, int Rows, int Columns, class Tile>
-__device__ __forceinline__ void copy_rows_async(const Tile& tile, const simt::GlobalTensor<const float, 2>& matrix,
-                                                int first_row, bool vectorized) {
-    const bool whole = first_row + Rows <= int(matrix.extent(0)) && Columns <= int(matrix.extent(1));
-    const auto copy = [&]<class Piece>(std::type_identity<Piece>) {
-        constexpr int width = sizeof(Piece) / sizeof(float), per_row = Columns / width, pieces = Rows * per_row;
-        static_assert(pieces % Threads == 0);
-        const auto each = [&](const auto& copy_piece) {
-#pragma unroll(width > 1 ? pieces / Threads : 1)
-            for (int i = 0; i < pieces; i += Threads)
-                copy_piece((i + int(threadIdx.x)) / per_row, (i + int(threadIdx.x)) % per_row * width);
-        };
-        if (whole)
-            each([&](int r, int c) {
-                simt::copy_async(tile.template vec<Piece>(r, c),
-                                 matrix.template vec<Piece>(std::int64_t(first_row) + r, c));
-            });
-        else
-            each([&](int r, int c) {
-                simt::copy_async_or_zero(tile.template vec<Piece>(r, c), matrix, std::int64_t(first_row) + r, c);
-            });
-    };
-    if (vectorized)
-        copy(std::type_identity<simt::WideVector<float>>());
-    else
-        copy(std::type_identity<simt::Vector<float, 1>>());
 }
 
 /// scale = sign * magnitude with a magnitude above 0. The sign goes into Q_i, where it costs no rounding, so that the

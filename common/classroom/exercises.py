@@ -100,14 +100,17 @@ def _catalogue():
     return catalogue
 
 
+@functools.cache
+def _mutants():
+    phases, _ = _catalogue().read()
+    return {f"{phase.folder}/{mutant.name}": mutant for phase in phases for mutant in phase.mutants}
+
+
 def mutant_named(name):
     """An entry of the catalogue of wrong kernels, by "phase/name"."""
-    phases, _ = _catalogue().read()
-    for phase in phases:
-        for mutant in phase.mutants:
-            if f"{phase.folder}/{mutant.name}" == name:
-                return mutant
-    raise ExerciseError(f"the catalogue of wrong kernels has no {name}")
+    if name not in _mutants():
+        raise ExerciseError(f"the catalogue of wrong kernels has no {name}")
+    return _mutants()[name]
 
 
 def known_mistake(name):

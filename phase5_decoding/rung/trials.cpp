@@ -107,7 +107,7 @@ std::vector<Trial> trials(torch::ScalarType dtype) {
     // The sums of one lane are short where 32 of them share the keys.
     if (dtype != torch::kFloat32)
         trials.push_back(attention_trial(decode(1), {.name = "longer_sum",
-                                                     .key_length = 2800,
+                                                     .key_length = 24000,
                                                      .head_dim = 8,
                                                      .dtype = dtype,
                                                      .family = reference::Family::offset_values,
