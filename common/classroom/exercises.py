@@ -2,6 +2,7 @@
 solutions of them. The format: README.md beside this file."""
 
 import dataclasses
+import functools
 import json
 import pathlib
 import re
