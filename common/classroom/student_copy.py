@@ -1,6 +1,7 @@
 """./ladder student-copy: a folder to hand out, which has exercises and no solutions, and builds and judges by itself."""
 
 import dataclasses
+import functools
 import json
 import pathlib
 import re
@@ -166,6 +167,7 @@ def inner_part(exercise, hints):
             "start": start_path(exercise)}
 
 
+@functools.cache
 def learners_files():
     """What some exercise asks to be written: a phase's kernels, and a few headers that phases share."""
     return {exercise.file for exercise in exercises.read()}

@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import functools
 import json
 import os
 import pathlib
@@ -80,6 +81,7 @@ def _ask_judge(*arguments):
     return said.stdout.splitlines()
 
 
+@functools.cache
 def properties(exercise):
     """Titles of what its suite asks, in order."""
     return _ask_judge("--properties", json.dumps(exercise.suite))
