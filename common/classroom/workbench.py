@@ -1,8 +1,8 @@
 """Builds a learner's file and has it judged."""
 
 import dataclasses
-import hashlib
 import functools
+import hashlib
 import json
 import os
 import pathlib
