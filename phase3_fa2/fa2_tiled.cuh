@@ -91,7 +91,8 @@ __global__ void __launch_bounds__(RegisterTiles<B_r, D>::threads, RegisterTiles<
             else
                 fetch_values(slot ^ 1, first_key);
             simt::commit_copies();
-            add_outer_products<8>(S_ij, owner, Q_i, d, slice<Tiles::key_pitch>(slots, slot), Tiles::columns_per_slice);
+            add_outer_products<Tiles::unroll>(S_ij, owner, Q_i, d, slice<Tiles::key_pitch>(slots, slot),
+                                              Tiles::columns_per_slice);
             slot ^= 1;
         }
         if (first_key + B_c > key_length) {  // keys that do not exist
@@ -115,7 +116,7 @@ __global__ void __launch_bounds__(RegisterTiles<B_r, D>::threads, RegisterTiles<
             else if (first_key + B_c < key_length)
                 fetch_keys(slot ^ 1, first_key + B_c, 0);
             simt::commit_copies();
-            add_outer_products<8>(O_i, owner, P_ij, k, slice<D>(slots, slot), Tiles::keys_per_slice);
+            add_outer_products<Tiles::unroll>(O_i, owner, P_ij, k, slice<D>(slots, slot), Tiles::keys_per_slice);
             slot ^= 1;
         }
     }

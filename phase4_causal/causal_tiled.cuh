@@ -1,6 +1,7 @@
 #pragma once
 
 #include "common/attention/dispatch.cuh"
+#include "common/attention/edge_tile.cuh"
 #include "common/attention/forward_tensors.cuh"
 #include "common/attention/key_tiles.cuh"
 #include "common/attention/online_softmax.cuh"
@@ -16,11 +17,11 @@ namespace ladder::SIMT_MACHINE {
 ///   - an edge tile of 64 keys or more is mostly visible to most rows. A warp adds the keys that all of its rows see as in a
 ///     full tile, and only those that some of them see row by row. A warp that sees none of the tile computes nothing;
 ///   - the slices of V_j that no query of the block sees are not fetched;
-///   - where all blocks run at once, half of the heads begin with the first queries, so that a multiprocessor gets a long
-///     block and a short one.
+///   - the longest blocks of all heads start first, not those of each head in turn. Where all blocks run at once, the second
+///     half of them starts with the shortest, so that a multiprocessor gets a long block and a short one.
 ///
-///   grid    x = ceil(Sq / B_r) query tiles, the last tile first, y = Hq heads, z = B sequences; B_r = 128 where that makes a block for
-///           every multiprocessor, else 64
+///   grid    x = Hq heads, y = B sequences, z = ceil(Sq / B_r) query tiles, the last tile first; B_r = 128 where that makes a
+///           block for every multiprocessor, else 64
 ///   block   a thread has eight rows; eight lanes share a row, a warp owns 32 rows, for B_r = 128 and D <= 96: 128 threads;
 ///           else sixteen lanes, 16 rows: 2 B_r threads
 ///
@@ -61,10 +62,10 @@ __global__ void __launch_bounds__(RegisterTiles<B_r, D>::threads, RegisterTiles<
     constexpr int B_c = Tiles::B_c, threads = Tiles::threads, lanes = Tiles::lanes_per_row, columns = B_c / lanes;
     using Owner = TileOwner<B_r, threads, lanes>;
 
-    const int b = blockIdx.z, h = blockIdx.y;
+    const int b = blockIdx.y, h = blockIdx.x;
     // The last queries see the most keys: begun first.
-    const bool shortest_first = in_pairs && 2 * (b * gridDim.y + h) >= gridDim.y * gridDim.z;
-    const int query_tile = shortest_first ? blockIdx.x : gridDim.x - 1 - blockIdx.x;
+    const bool shortest_first = in_pairs && 2 * blockIdx.z >= gridDim.z;
+    const int query_tile = shortest_first ? blockIdx.z - (gridDim.z + 1) / 2 : gridDim.z - 1 - blockIdx.z;
     const int first_query = query_tile * B_r;
     const auto Q = t.Q.slice(b, h);
     const auto K = t.K.slice(b, t.kv_head(h));
@@ -106,9 +107,11 @@ __global__ void __launch_bounds__(RegisterTiles<B_r, D>::threads, RegisterTiles<
     simt::wait_copies<0>();
     if (scale.sign != 1.0f) multiply_own_copies<threads, B_r, D>(Q_i, scale.sign);
 
-    for (int j_tile = 0; j_tile < tiles.visited; ++j_tile) {
+    // One step of the loop, compiled for each stage.
+    const auto step = [&]<Stage stage>(std::integral_constant<Stage, stage>, int j_tile) {
+        constexpr bool edge = stage == Stage::edge;
         const int first_key = j_tile * B_c;
-        const bool edge = j_tile >= tiles.full, warp_sees_any = first_key < seen_by_any;
+        const bool warp_sees_any = !edge || first_key < seen_by_any;
         float S_ij[Owner::rows][columns] = {};  // and then P_ij
 #pragma unroll 1
         for (int d = 0; d < D; d += Tiles::columns_per_slice) {
@@ -121,27 +124,25 @@ __global__ void __launch_bounds__(RegisterTiles<B_r, D>::threads, RegisterTiles<
                 fetch_values(slot ^ 1, first_key);
             simt::commit_copies();
             if (warp_sees_any)
-                add_outer_products<8>(S_ij, owner, Q_i, d, slice<Tiles::key_pitch>(slots, slot),
-                                      Tiles::columns_per_slice);
+                add_outer_products<Tiles::unroll>(S_ij, owner, Q_i, d, slice<Tiles::key_pitch>(slots, slot),
+                                                  Tiles::columns_per_slice);
             slot ^= 1;
         }
         int visible[Owner::rows];  // so many keys of the tile
 #pragma unroll
         for (int i = 0; i < Owner::rows; ++i) visible[i] = edge ? seen_by(owner.row(i)) - first_key : B_c;
         if (warp_sees_any) {
-            if (edge) {
 #pragma unroll
-                for (int i = 0; i < Owner::rows; ++i)
+            for (int i = 0; i < Owner::rows; ++i)
 #pragma unroll
-                    for (int j = 0; j < columns; ++j)
-                        if (owner.template column<columns>(j) >= visible[i]) S_ij[i][j] = -INFINITY;
-            }
+                for (int j = 0; j < columns; ++j)
+                    if (edge && owner.template column<columns>(j) >= visible[i]) S_ij[i][j] = -INFINITY;
 
             softmax_step(S_ij, m_i, l_i, O_i, owner, scale, first_query, first_key);
             store_transposed(P_ij, owner, S_ij);
         }
 
-        const int keys = seen_by_block - first_key < B_c ? seen_by_block - first_key : B_c;
+        const int keys = edge && seen_by_block - first_key < B_c ? seen_by_block - first_key : B_c;
 #pragma unroll 1
         for (int k = 0; k < keys; k += Tiles::keys_per_slice) {
             simt::wait_copies<0>();
@@ -152,16 +153,23 @@ __global__ void __launch_bounds__(RegisterTiles<B_r, D>::threads, RegisterTiles<
             else if (j_tile + 1 < tiles.visited)
                 fetch_keys(slot ^ 1, first_key + B_c, 0);
             simt::commit_copies();
-            const auto in_slice = [&](int seen) {  // how many of so many keys lie in this slice and before it
-                seen -= first_key + k;
-                return seen < 0 ? 0 : seen < Tiles::keys_per_slice ? seen : Tiles::keys_per_slice;
-            };
-            const int common = edge ? in_slice(seen_by_all) : Tiles::keys_per_slice;
-            add_outer_products<8>(O_i, owner, P_ij, k, slice<D>(slots, slot), common);
-            if (edge) add_visible(O_i, owner, P_ij, k, slice<D>(slots, slot), common, in_slice(seen_by_any), visible);
+            if constexpr (edge) {
+                const auto in_slice = [&](int seen) {  // how many of so many keys lie in this slice and before it
+                    seen -= first_key + k;
+                    return seen < 0 ? 0 : seen < Tiles::keys_per_slice ? seen : Tiles::keys_per_slice;
+                };
+                const int common = in_slice(seen_by_all);
+                add_outer_products<4>(O_i, owner, P_ij, k, slice<D>(slots, slot), common);
+                add_visible(O_i, owner, P_ij, k, slice<D>(slots, slot), common, in_slice(seen_by_any), visible);
+            } else {
+                add_outer_products<Tiles::unroll>(O_i, owner, P_ij, k, slice<D>(slots, slot), Tiles::keys_per_slice);
+            }
             slot ^= 1;
         }
-    }
+    };
+    int j = 0;
+    for (; j < tiles.full; ++j) step(std::integral_constant<Stage, Stage::full>(), j);
+    for (; j < tiles.visited; ++j) step(std::integral_constant<Stage, Stage::edge>(), j);
 
     const auto O = t.O.slice(b, h);
     const auto LSE = t.LSE.slice(b, h);
@@ -208,7 +216,7 @@ void launch_causal_tiled(const AttentionArguments& a) {
     with_register_tiles(a, [&]<int B_r, int D>(std::integral_constant<int, B_r>, std::integral_constant<int, D>) {
         using Tiles = RegisterTiles<B_r, D>;
         cudaLaunchConfig_t config{};
-        config.gridDim = dim3(ceil_div(a.query_length(), B_r), a.query_heads(), a.batch());
+        config.gridDim = dim3(a.query_heads(), a.batch(), ceil_div(a.query_length(), B_r));
         config.blockDim = dim3(Tiles::threads);
         config.dynamicSmemBytes = Tiles::shared_bytes;
         config.stream = static_cast<cudaStream_t>(a.stream);

@@ -34,6 +34,6 @@ struct CompiledTiles {};
 /// Those of the others. Tiles of 64 rows are for problems with few query tiles.
 using RegisterTileShapes =
     CompiledTiles<TileShape<128, 32>, TileShape<64, 32>, TileShape<128, 64>, TileShape<64, 64>, TileShape<128, 96>,
-                  TileShape<128, 128>, TileShape<64, 128>, TileShape<128, 256>, TileShape<64, 256>>;
+                  TileShape<64, 96>, TileShape<128, 128>, TileShape<64, 128>, TileShape<128, 256>, TileShape<64, 256>>;
 
 }  // namespace ladder::SIMT_MACHINE

@@ -43,14 +43,22 @@ struct RegisterTiles {
     static constexpr int columns_per_slice = 32;
     static constexpr int slice_floats = columns_per_slice * key_pitch;  ///< of one
     /// Of V_j.
-    static constexpr int keys_per_slice = D == 32 ? 64 : D == 96 ? 16 : D == 256 ? 8 : 32;
+    static constexpr int keys_per_slice = D == 32 ? 64 : D == 96 && lanes_per_row == 8 ? 16 : D == 256 ? 8 : 32;
     static_assert(keys_per_slice * D <= slice_floats && keys_per_slice <= B_c && D % columns_per_slice == 0);
+
+    /// Outer products written out, one after the other, so that the compiler can read ahead. A lone block's warps walk
+    /// side by side and share the instructions that the multiprocessor has fetched; two blocks do not.
+    static constexpr int unroll = D >= 128 ? 16 : 8;
 
     /// Of a block: Q_i, P_ij and two slices.
     static constexpr std::size_t shared_bytes = simt::shared_bytes<float>(D, query_pitch) +
                                                 simt::shared_bytes<float>(B_c, query_pitch) +
                                                 simt::shared_bytes<float>(2, slice_floats);
 };
+
+/// Of N numbers side by side: four, or two where fours do not make up N.
+template <int N>
+inline constexpr int kReadAtOnce = N % 4 == 0 ? 4 : 2;
 
 /// Which rows and columns of a block's tile a thread holds. Each warp owns B_r / warps rows for good. `Lanes` lanes
 /// share a row, and neighbouring groups of four rows lie side by side, as do groups of four columns:
@@ -93,10 +101,10 @@ struct TileOwner {
     __device__ int first_row_of_warp() const { return int(threadIdx.x) / 32 * rows_per_warp; }
     /// The i-th of this thread's rows of the tile: they rise with i.
     __device__ int row(int i) const { return first_row + i / 4 * 4 * (32 / Lanes) + i % 4; }
-    /// The j-th of this thread's `Columns` columns, in groups of four, or of two where it has no more.
+    /// The j-th of this thread's `Columns` columns, in groups that it reads at once.
     template <int Columns>
     __device__ int column(int j) const {
-        constexpr int group = Columns < 4 ? Columns : 4;
+        constexpr int group = kReadAtOnce<Columns>;
         return (j / group * Lanes + lane) * group + j % group;
     }
 
@@ -134,11 +142,10 @@ __device__ __forceinline__ Slice<Pitch, Slots> slice(const Slots& slots, int slo
     return {slots, slot};
 }
 
-/// The numbers that a thread needs of row k of `tile` for one outer product, 16 bytes at a time: N of them, at
-/// column(0), column(1), …
+/// The numbers that a thread needs of row k of `tile` for one outer product: N of them, at column(0), column(1), …
 template <int N, class Tile, class Column>
 __device__ __forceinline__ void read_factor(float (&factor)[N], const Tile& tile, int k, const Column& column) {
-    constexpr int width = N < 4 ? N : 4;
+    constexpr int width = kReadAtOnce<N>;
 #pragma unroll
     for (int n = 0; n < N; n += width) {
         const simt::Vector<float, width> numbers = tile.template vec<simt::Vector<float, width>>(k, column(n));
@@ -204,21 +211,21 @@ __device__ __forceinline__ void copy_transposed_async(const Tile& tile,
     constexpr int neighbours = 8, rows_at_once = Threads / neighbours;
     static_assert(Rows % rows_at_once == 0 && Columns % neighbours == 0);
     const int d = threadIdx.x % neighbours, r = threadIdx.x / neighbours;
-    const std::int64_t row = first_row + r;  // as wide as an address: the compiler then steps from row to row
+    // As wide as an address: the compiler then steps from row to row, and a row's columns are offsets in instructions.
+    const std::int64_t row = first_row + r, column = first_column + d;
     if (first_row + Rows <= int(matrix.extent(0)) && first_column + Columns <= int(matrix.extent(1))) {
 #pragma unroll 2
         for (int i = 0; i < Rows; i += rows_at_once)
 #pragma unroll
             for (int c = 0; c < Columns; c += neighbours)
                 simt::copy_async(tile.template vec<Element>(d + c, r + i),
-                                 matrix.template vec<Element>(row + i, first_column + d + c));
+                                 matrix.template vec<Element>(row + i, column + c));
     } else {
 #pragma unroll 1
         for (int i = 0; i < Rows; i += rows_at_once)
 #pragma unroll 4
             for (int c = 0; c < Columns; c += neighbours)
-                simt::copy_async_or_zero(tile.template vec<Element>(d + c, r + i), matrix, row + i,
-                                         first_column + d + c);
+                simt::copy_async_or_zero(tile.template vec<Element>(d + c, r + i), matrix, row + i, column + c);
     }
 }
 
@@ -280,11 +287,11 @@ __device__ __forceinline__ void softmax_step(float (&S_ij)[Owner::rows][Columns]
     }
 }
 
-/// O(row, :) = factor O_i of the thread's columns of that row, 16 bytes at a time where rows are `vectorized`.
+/// O(row, :) = factor O_i of the thread's columns of that row, several at a time where rows are `vectorized`.
 template <class Owner, int Columns>
 __device__ __forceinline__ void store_row(const simt::GlobalTensor<float, 2>& O, int row, const float (&O_i)[Columns],
                                           const Owner& owner, float factor, bool vectorized) {
-    constexpr int width = Columns < 4 ? Columns : 4;
+    constexpr int width = kReadAtOnce<Columns>;
     const int head_dim = int(O.extent(1));
 #pragma unroll
     for (int n = 0; n < Columns; n += width) {
