@@ -42,6 +42,9 @@ __global__ void __launch_bounds__(RegisterTiles<B_r, D>::threads, RegisterTiles<
     using Tiles = RegisterTiles<B_r, D>;
     constexpr int B_c = Tiles::B_c, threads = Tiles::threads, lanes = Tiles::lanes_per_row, columns = B_c / lanes;
     using Owner = TileOwner<B_r, threads, lanes>;
+    // Outer products written out, for the compiler to read ahead. The warps of a lone block walk side by side and share
+    // the instructions that the multiprocessor has fetched; two blocks do not.
+    constexpr int unroll = D >= 128 ? 16 : 8;
 
     const int b = blockIdx.z, h = blockIdx.y, first_query = blockIdx.x * B_r;
     const auto Q = t.Q.slice(b, h);
@@ -91,8 +94,8 @@ __global__ void __launch_bounds__(RegisterTiles<B_r, D>::threads, RegisterTiles<
             else
                 fetch_values(slot ^ 1, first_key);
             simt::commit_copies();
-            add_outer_products<Tiles::unroll>(S_ij, owner, Q_i, d, slice<Tiles::key_pitch>(slots, slot),
-                                              Tiles::columns_per_slice);
+            add_outer_products<unroll>(S_ij, owner, Q_i, d, slice<Tiles::key_pitch>(slots, slot),
+                                       Tiles::columns_per_slice);
             slot ^= 1;
         }
         if (first_key + B_c > key_length) {  // keys that do not exist
@@ -116,7 +119,7 @@ __global__ void __launch_bounds__(RegisterTiles<B_r, D>::threads, RegisterTiles<
             else if (first_key + B_c < key_length)
                 fetch_keys(slot ^ 1, first_key + B_c, 0);
             simt::commit_copies();
-            add_outer_products<Tiles::unroll>(O_i, owner, P_ij, k, slice<D>(slots, slot), Tiles::keys_per_slice);
+            add_outer_products<unroll>(O_i, owner, P_ij, k, slice<D>(slots, slot), Tiles::keys_per_slice);
             slot ^= 1;
         }
     }

@@ -16,6 +16,7 @@ namespace ladder::SIMT_MACHINE {
 ///
 ///   - an edge tile of 64 keys or more is mostly visible to most rows. A warp adds the keys that all of its rows see as in a
 ///     full tile, and only those that some of them see row by row. A warp that sees none of the tile computes nothing;
+///   - eight outer products are written out for every D: two stages' instructions share the cache;
 ///   - the slices of V_j that no query of the block sees are not fetched;
 ///   - the longest blocks of all heads start first, not those of each head in turn. Where all blocks run at once, the second
 ///     half of them starts with the shortest, so that a multiprocessor gets a long block and a short one.
@@ -124,8 +125,8 @@ __global__ void __launch_bounds__(RegisterTiles<B_r, D>::threads, RegisterTiles<
                 fetch_values(slot ^ 1, first_key);
             simt::commit_copies();
             if (warp_sees_any)
-                add_outer_products<Tiles::unroll>(S_ij, owner, Q_i, d, slice<Tiles::key_pitch>(slots, slot),
-                                                  Tiles::columns_per_slice);
+                add_outer_products<8>(S_ij, owner, Q_i, d, slice<Tiles::key_pitch>(slots, slot),
+                                      Tiles::columns_per_slice);
             slot ^= 1;
         }
         int visible[Owner::rows];  // so many keys of the tile
@@ -162,7 +163,7 @@ __global__ void __launch_bounds__(RegisterTiles<B_r, D>::threads, RegisterTiles<
                 add_outer_products<4>(O_i, owner, P_ij, k, slice<D>(slots, slot), common);
                 add_visible(O_i, owner, P_ij, k, slice<D>(slots, slot), common, in_slice(seen_by_any), visible);
             } else {
-                add_outer_products<Tiles::unroll>(O_i, owner, P_ij, k, slice<D>(slots, slot), Tiles::keys_per_slice);
+                add_outer_products<8>(O_i, owner, P_ij, k, slice<D>(slots, slot), Tiles::keys_per_slice);
             }
             slot ^= 1;
         }

@@ -46,10 +46,6 @@ struct RegisterTiles {
     static constexpr int keys_per_slice = D == 32 ? 64 : D == 96 && lanes_per_row == 8 ? 16 : D == 256 ? 8 : 32;
     static_assert(keys_per_slice * D <= slice_floats && keys_per_slice <= B_c && D % columns_per_slice == 0);
 
-    /// Outer products written out, one after the other, so that the compiler can read ahead. A lone block's warps walk
-    /// side by side and share the instructions that the multiprocessor has fetched; two blocks do not.
-    static constexpr int unroll = D >= 128 ? 16 : 8;
-
     /// Of a block: Q_i, P_ij and two slices.
     static constexpr std::size_t shared_bytes = simt::shared_bytes<float>(D, query_pitch) +
                                                 simt::shared_bytes<float>(B_c, query_pitch) +

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <memory>
 
+#include "common/attention/machine.h"
 #include "common/fuzz/run.h"
 #include "common/fuzz/test_text.h"
 #include "common/reference/checks.h"
@@ -76,6 +77,28 @@ TEST(Fuzz, RefusalForWantOfSharedMemoryIsTakenAtItsWord) {
     EXPECT_GT(result.tallies.front().too_large, 10u);
     EXPECT_EQ(result.problems,
               result.tallies.front().problems + result.tallies.front().too_large + result.tallies.front().bad_calls);
+}
+
+// Found by ./ladder fuzz --device cuda --seed 20261253 --problem 4164: a batch whose rows are not aligned, of which the
+// last sequence alone is.
+TEST(Fuzz, RowsThatAreReadOtherwiseMayBeAddedUpOtherwise) {
+    Problem problem;
+    problem.attention = {.batch = 5, .key_length = 2, .head_dim = 36};
+    problem.attention.layouts.q = reference::Layout::padded_heads;
+    problem.property = Property::ignores_batch_neighbours;
+    const auto last_digit_changed_where = [](bool aligned) {
+        Entry entry = honest_entry();
+        entry.call = [=, honest = entry.call](const Operands& t, const Problem& p) {
+            AttentionResult result = honest(t, p);
+            if (tensor_argument("q", t.q).rows_aligned_to_16_bytes() == aligned)
+                result.lse = at::nextafter(result.lse, result.lse + 1);
+            return result;
+        };
+        return entry;
+    };
+    EXPECT_EQ(try_problem(last_digit_changed_where(true), problem, torch::kCPU).verdict, Verdict::passed);
+    problem.attention.layouts.q = reference::Layout::contiguous;
+    EXPECT_EQ(try_problem(last_digit_changed_where(true), problem, torch::kCPU).verdict, Verdict::passed);
 }
 
 TEST(Fuzz, FailureThatComesAndGoesIsSaidToDoSo) {
