@@ -1,8 +1,8 @@
 """Makes the figures of the chapters, docs/figures/*.svg.
 
-  python3 docs/figures/make.py              writes them all
-  python3 docs/figures/make.py NAME…        writes some
-  python3 docs/figures/make.py --check      fails if a figure is not what this script makes of the sources
+  python3 common/figures/make.py              writes them all
+  python3 common/figures/make.py NAME…        writes some
+  python3 common/figures/make.py --check      fails if a figure is not what this script makes of the sources
 
 Needs nothing but Python. The numbers come from the C++ sources (constants.py), the colours from palette.py.
 """
@@ -17,7 +17,7 @@ import palette
 import primer
 import rooms
 
-HERE = pathlib.Path(__file__).resolve().parent
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "docs/figures"
 
 
 def figures():
@@ -31,7 +31,7 @@ def figures():
 
 def stale(made):
     """What is wrong with the files that are there."""
-    there = {path.stem: path.read_text() for path in HERE.glob("*.svg")}
+    there = {path.stem: path.read_text() for path in FOLDER.glob("*.svg")}
     for name in sorted(made.keys() | there.keys()):
         if name not in there:
             yield f"docs/figures/{name}.svg is missing"
@@ -55,15 +55,15 @@ def main():
         wanted = drawings if options.check or not options.names else options.names
         made = {name: drawings[name]().svg() for name in wanted}
     except (constants.Missing, draw.FigureError, ValueError) as error:
-        sys.exit(f"docs/figures: {error}")
+        sys.exit(f"figures: {error}")
 
     if options.check:
         if problems := list(stale(made)):
-            sys.exit("\n".join(problems) + "\nRun python3 docs/figures/make.py, look at what changed, and commit it.")
+            sys.exit("\n".join(problems) + "\nRun python3 common/figures/make.py, look at what changed, and commit it.")
         print(f"{len(made)} figures are what the sources say")
         return
     for name, svg in made.items():
-        (HERE / f"{name}.svg").write_text(svg)
+        (FOLDER / f"{name}.svg").write_text(svg)
 
 
 if __name__ == "__main__":
