@@ -1136,10 +1136,12 @@ struct ProgramRun {
     std::string output;
 };
 
-/// Runs this very binary again with other arguments, through the emulator that a cross-compiled one needs.
+/// Runs this very binary again with other arguments, through the emulator that a cross-compiled one needs. A share of
+/// the cases, which this run may have been given, is not for that one.
 ProgramRun run_self(const std::string& arguments) {
     const std::string self = std::filesystem::read_symlink("/proc/self/exe");
-    const std::string command = LADDER_EMULATOR " '" + self + "' " + arguments + " 2>&1";
+    const std::string command =
+        "env -u GTEST_TOTAL_SHARDS -u GTEST_SHARD_INDEX " LADDER_EMULATOR " '" + self + "' " + arguments + " 2>&1";
     FILE* pipe = ::popen(command.c_str(), "r");
     if (!pipe) throw std::runtime_error("cannot run " + command);
     ProgramRun run{};

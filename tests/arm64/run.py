@@ -4,8 +4,8 @@
   python3 run.py [--part K/N] [--build DIR] [--jobs J]
 
 Debian's arm64 packages of what ./ladder needs are unpacked into a folder of the build, through apt's own sources; nothing is
-installed. QEMU takes ten times as long as a processor, so there are parts: N parts run everything. With more parts than phases,
-parts share the cases of a phase. The exit code is 0 only if every program of the part ran and passed.
+installed. QEMU takes ten times as long as a processor, so there are parts: N parts run everything. With more parts than long programs, which phases
+are, parts share the cases of each. The exit code is 0 only if every program of the part ran and passed.
 """
 
 import argparse
@@ -32,10 +32,11 @@ NEEDED = {"aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu", "qemu-aarch64-static
 
 LIBRARIES = "usr/lib/aarch64-linux-gnu"
 
-# Besides the phases: the machine, what results are held against, and what both share.
-PROGRAMS = r"(simt_\w+|reference|error_bound|attention_\w+)\.cpu"
+# Besides the phases: the machine, what kernels share, and what results are held against. The last takes as long as a phase.
+PROGRAMS = r"(simt_\w+|attention_\w+)\.cpu"
+LONG_PROGRAMS = r"(reference|error_bound)\.cpu"
 
-# A part's share of a phase is cut once more, so that two cores have something to do. Not asked of the machine: parts of different
+# A part's share of a long program is cut once more, so that two cores have something to do. Not asked of the machine: parts of different
 # days must fit together.
 AT_A_TIME = 2
 
@@ -133,15 +134,16 @@ def units_of(tests, part):
     """What the K-th of N parts runs, of {test: its labels}."""
     k, n = part[0] - 1, part[1]
     phases = [test for test, labels in tests.items() if any(re.fullmatch(r"phase\d+", label) for label in labels)]
-    others = [test for test in tests if re.fullmatch(PROGRAMS, test) and test not in phases]
-    if not phases or not others:
-        raise Failure("CTest lists no tests of phases or none of the machine")
+    long = phases + [test for test in tests if re.fullmatch(LONG_PROGRAMS, test)]
+    others = [test for test in tests if re.fullmatch(PROGRAMS, test)]
+    if not phases or len(long) == len(phases) or not others:
+        raise Failure("CTest lists no tests of phases, of the reference or of the machine")
     units = []
-    for number, phase in enumerate(phases):
-        parts = list(range(number % n, n, len(phases)))  # those that share this phase
+    for number, test in enumerate(long):
+        parts = list(range(number % n, n, len(long)))  # those that share this one
         if k in parts:
             first, shards = parts.index(k) * AT_A_TIME, len(parts) * AT_A_TIME
-            units += [Unit(phase, shard, shards) for shard in range(first, first + AT_A_TIME)]
+            units += [Unit(test, shard, shards) for shard in range(first, first + AT_A_TIME)]
     for test in others[k::n]:
         units += [Unit(test), *(Unit(test, page=page) for page in PAGES.get(test, ()))]
     return units
