@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <torch/types.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +11,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <limits>
 #include <optional>
@@ -1136,9 +1136,12 @@ struct ProgramRun {
     std::string output;
 };
 
-/// Runs this very binary again with other arguments.
+/// Runs this very binary again with other arguments, through the emulator that a cross-compiled one needs. A share of
+/// the cases, which this run may have been given, is not for that one.
 ProgramRun run_self(const std::string& arguments) {
-    const std::string command = "/proc/" + std::to_string(::getpid()) + "/exe " + arguments + " 2>&1";
+    const std::string self = std::filesystem::read_symlink("/proc/self/exe");
+    const std::string command =
+        "env -u GTEST_TOTAL_SHARDS -u GTEST_SHARD_INDEX " LADDER_EMULATOR " '" + self + "' " + arguments + " 2>&1";
     FILE* pipe = ::popen(command.c_str(), "r");
     if (!pipe) throw std::runtime_error("cannot run " + command);
     ProgramRun run{};

@@ -34,7 +34,7 @@ ALLOWED_SYMBOLS = [
     r"(typeinfo|vtable|guard variable|construction vtable|VTT)( name)? for ",
     r"std::(logic_error|runtime_error|invalid_argument|out_of_range|bad_\w+|exception|terminate|__throw_\w+|__cxx11::(basic_string|to_string)|"
     r"basic_string|allocator|_V2|ios_base_failure|ctype|to_string|move|swap|operator)",
-    r"operator (new|delete)", r"__cxa_(?!atexit)\w+", r"__gxx_personality_v0", r"_Unwind_Resume", r"__stack_chk_fail",
+    r"operator (new|delete)", r"__cxa_(?!atexit)\w+", r"__gxx_personality_v0", r"_Unwind_Resume", r"__stack_chk_(fail|guard)",
     r"(__)?mem(cpy|set|move|cmp)(_chk)?", r"strlen", r"printf", r"puts", r"putchar", r"__popcount[ds]i2", r"_GLOBAL_OFFSET_TABLE_", r"__dso_handle", r"__tls_get_addr",
     r"(exp|exp2|expm1|log|log2|log1p|log10|pow|sqrt|rsqrt|fma|fmax|fmin|fmod|fabs|floor|ceil|round|lround|llround|rint|lrint|trunc|tanh|"
     r"sinh|cosh|sin|cos|tan|atan|ldexp|frexp|scalbn|copysign|erf|__exp|__log)[fl]?",

@@ -4,6 +4,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -102,6 +103,15 @@ class Policy(unittest.TestCase):
 
     def test_a_complaint_names_the_line(self):
         self.assertRegex(self.complaints(self.START + "#include <fstream>\n")[0], "^line 4: .*fstream")
+
+    def test_stack_protectors_of_every_processor_pass(self):
+        # x86-64 calls the first and keeps its value in the thread; 64-bit Arm reads the second. Ubuntu's compilers add both unasked.
+        with tempfile.TemporaryDirectory() as folder:
+            calls = pathlib.Path(folder, "calls.o")
+            subprocess.run(["g++", "-x", "c++", "-c", "-", "-o", calls], check=True, text=True,
+                           input='extern "C" { void __stack_chk_fail(); extern long __stack_chk_guard; int system(const char*); }\n'
+                                 "void f() { if (__stack_chk_guard) __stack_chk_fail(); system(nullptr); }\n")
+            self.assertEqual(policy.complaints_about_object(calls), ["it calls system, for which a kernel has no use"])
 
 
 ERRORS = """In file included from entry.cpp:1:

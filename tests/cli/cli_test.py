@@ -325,6 +325,27 @@ class Launcher(unittest.TestCase):
         self.assertNotRegex(result.stdout, r"(?m)^  missing")
         self.assertTrue(re.search(r"libtorch +\d+\.\d+", result.stdout), result.stdout)
 
+    def doctor_on(self, system, processor, bits):
+        """What it says where these programs give such answers."""
+        with tempfile.TemporaryDirectory() as folder:
+            for program, answer in (("uname", f'[ "$1" = -s ] && echo {system} || echo {processor}'), ("getconf", f"echo {bits}")):
+                file = pathlib.Path(folder, program)
+                file.write_text(f"#!/bin/sh\n{answer}\n")
+                file.chmod(0o755)
+            return run("doctor", program=LAUNCHER, PATH=f"{folder}:{os.environ['PATH']}")
+
+    def test_doctor_names_the_system(self):
+        for processor, name in (("x86_64", "Linux, x86-64"), ("aarch64", "Linux, 64-bit Arm (aarch64)")):
+            result = self.doctor_on("Linux", processor, 64)
+            self.assertRegex(result.stdout, rf"(?m)^  ok +system +{re.escape(name)}$")
+            self.assertEqual(result.returncode, 0, result.stdout)
+
+    def test_doctor_says_where_nothing_can_be_built(self):
+        for system, processor, bits in (("Linux", "aarch64", 32), ("Linux", "riscv64", 64), ("Darwin", "arm64", 64)):
+            result = self.doctor_on(system, processor, bits)
+            self.assertRegex(result.stdout, rf"(?m)^  missing +system +{system}, {processor}, {bits} bits; needed is Linux on x86-64")
+            self.assertNotEqual(result.returncode, 0)
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])

@@ -24,7 +24,7 @@ void Block::run(const Launch& launch, uint3 index) {
     warps_.resize((threads + 31) / 32);
     for (int i = 0; i < threads; ++i) {
         fibers_[i].stack = prepare_stack(stacks_.top_of(i), enter);
-        fibers_[i].sanitized.set_stack(stacks_.bottom_of(i), FiberStacks::usable_bytes());
+        fibers_[i].sanitized.set_stack(stacks_.bottom_of(i), stacks_.usable_bytes());
     }
     for (int w = 0; w < int(warps_.size()); ++w) {
         const int lanes = std::min(32, threads - w * 32);

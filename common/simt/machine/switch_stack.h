@@ -52,13 +52,14 @@ inline StackPointer prepare_stack(void* top, void (*entry)()) {
     asm volatile(
         "stp x29, x30, [sp, #-32]!\n\t"  // the frame pointer: compilers do not let it be named below
         "adr x9, 1f\n\t"
-        "str x9, [sp, #16]\n\t"
+        "stp x9, xzr, [sp, #16]\n\t"
         "add x10, sp, #16\n\t"
         "str x10, [x0]\n\t"
-        "ldr x9, [x1]\n\t"
+        "ldp x16, x30, [x1]\n\t"  // the return address of who enters a new stack is none
         "mov sp, x1\n\t"
-        "br x9\n"
+        "br x16\n"  // under BTI, only a jump through x16 or x17 may enter a function
         "1:\n\t"
+        "hint #36\n\t"  // bti j: under BTI, a jump may land here
         "sub sp, sp, #16\n\t"
         "ldp x29, x30, [sp], #32"
         : "+r"(leave), "+r"(enter)
@@ -66,7 +67,8 @@ inline StackPointer prepare_stack(void* top, void (*entry)()) {
         : "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17", "x18",
           "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x30", "v0", "v1", "v2", "v3", "v4",
           "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20",
-          "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31", "memory", "cc");
+          "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31", "p0", "p1", "p2", "p3", "p4",
+          "p5", "p6", "p7", "p8", "p9", "p10", "p11", "p12", "p13", "p14", "p15", "memory", "cc");
 #endif
 }
 
