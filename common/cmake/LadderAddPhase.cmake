@@ -226,7 +226,7 @@ function(ladder_add_test name)
     target_link_libraries(${name}_test PRIVATE ladder_reference_gtest ladder_reference_checks ladder_reference ${test_LIBRARIES})
     ladder_link_phases(${name}_test ${test_PHASES})
     target_compile_options(${name}_test PRIVATE -fPIC)  # as the precompiled header was
-    target_precompile_headers(${name}_test REUSE_FROM ladder_attention)
+    target_precompile_headers(${name}_test REUSE_FROM ladder_reference_gtest)
     target_compile_definitions(${name}_test PRIVATE LADDER_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     # `cmake --build … --target phase3_tests` builds all that CTest runs under the label phase3.
     foreach(label IN LISTS test_LABELS)
