@@ -1,8 +1,9 @@
 #pragma once
 
 // What this repository takes from libtorch: tensors, and the functions that make and combine them, each by its own
-// header. To use another function, add its header to the list. <torch/types.h> has them all, two thousand, and every
-// file that includes it, precompiled or not, takes a second longer to compile.
+// header. To use another function, add its header to the list, or include it in the one file that needs it.
+// <torch/types.h> has them all, two thousand, and every file that includes it, precompiled or not, takes a second
+// longer to compile.
 
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
