@@ -1,7 +1,5 @@
 #include "phase5_decoding/decode.h"
 
-#include <c10/core/ScalarType.h>
-
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -13,6 +11,7 @@
 #include "common/attention/check.h"
 #include "common/attention/forward.h"
 #include "common/attention/registration.h"
+#include "common/torch/torch.h"
 #include "phase5_decoding/decode_arguments.h"
 #include "phase5_decoding/split_plan.h"
 

@@ -2,7 +2,6 @@
 // sums, and refuse what only looks like one. Attention is written out here in plain loops, in many orders.
 
 #include <gtest/gtest.h>
-#include <torch/types.h>
 
 #include <algorithm>
 #include <array>
@@ -22,6 +21,7 @@
 #include "common/reference/inputs.h"
 #include "common/reference/low_precision.h"
 #include "common/reference/oracle.h"
+#include "common/torch/torch.h"
 
 namespace ladder::reference {
 namespace {

@@ -1,5 +1,6 @@
 #include "common/fixture/fixture.h"
 
+#include <ATen/TensorIndexing.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
-#include <torch/types.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -31,6 +31,7 @@
 #include "common/reference/low_precision.h"
 #include "common/reference/oracle.h"
 #include "common/reference/test_device.h"
+#include "common/torch/torch.h"
 
 namespace ladder::reference {
 namespace {

@@ -15,15 +15,16 @@ ROOT = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else ".").resolve()
 # Of common/: what each folder may include. Phases may include all but cli, and nobody but cli includes a phase.
 COMMON = {
     "simt": set(),
-    "fixture": set(),
+    "torch": set(),
+    "fixture": {"torch"},
     "records": set(),
     "distributed": set(),
-    "attention": {"simt"},
-    "reference": {"attention", "simt"},
-    "fuzz": {"reference", "attention", "simt"},
-    "classroom": {"reference", "attention", "simt"},
-    "rung": {"fuzz", "reference", "attention", "fixture", "simt"},
-    "cli": {"rung", "fuzz", "reference", "attention", "fixture", "records", "simt"},
+    "attention": {"simt", "torch"},
+    "reference": {"attention", "simt", "torch"},
+    "fuzz": {"reference", "attention", "simt", "torch"},
+    "classroom": {"reference", "attention", "simt", "torch"},
+    "rung": {"fuzz", "reference", "attention", "fixture", "simt", "torch"},
+    "cli": {"rung", "fuzz", "reference", "attention", "fixture", "records", "simt", "torch"},
 }
 
 # Of common/simt, from the ground up. First what both machines share, then the inside of the CPU machine, then the subjects: what a
@@ -90,8 +91,16 @@ def heavy_kernels(root):
     """Includes of torch or iostream by a kernel file."""
     for folder in ["common/simt", "common/attention", *(phase.name for phase in sorted(root.glob("phase*_*")))]:
         for file, target in includes(root, folder):
-            if (file.endswith(".cuh") or folder == "common/simt") and re.match(r"torch/|ATen/|c10/|iostream$", target):
+            if (file.endswith(".cuh") or folder == "common/simt") and re.match(r"(common/)?torch/|ATen/|c10/|iostream$", target):
                 yield f"{file} includes {target}: kernels know neither torch nor iostream"
+
+
+def all_of_torch(root):
+    """Includes of libtorch's gathering headers: common/torch/torch.h has the few functions that are used."""
+    for folder in ["common", "tests", *(phase.name for phase in sorted(root.glob("phase*_*")))]:
+        for file, target in includes(root, folder):
+            if target in ("torch/types.h", "torch/torch.h", "torch/extension.h", "ATen/ATen.h", "ATen/Functions.h"):
+                yield f"{file} includes {target}, which takes seconds to compile: include common/torch/torch.h"
 
 
 class Lists(unittest.TestCase):
@@ -115,6 +124,9 @@ class Repository(unittest.TestCase):
 
     def test_phases_are_known_to_the_program_alone(self):
         self.assertEqual(list(phases_that_are_known(ROOT)), [])
+
+    def test_nobody_includes_all_of_torch(self):
+        self.assertEqual(list(all_of_torch(ROOT)), [])
 
     def test_kernels_are_light(self):
         self.assertEqual(list(heavy_kernels(ROOT)), [])
@@ -162,6 +174,11 @@ class Checks(unittest.TestCase):
     def test_a_heavy_kernel(self):
         found = self.complaints({"phase2_fa1/fa1.cuh": "#include <torch/types.h>\n", "phase2_fa1/fa1.cpp": "#include <torch/types.h>\n"},
                                 heavy_kernels)
+        self.assertEqual(len(found), 1, found)
+
+    def test_all_of_torch(self):
+        found = self.complaints({"tests/fixture_test.cpp": "#include <torch/torch.h>\n", "common/fuzz/draw.cpp": "#include <torch/library.h>\n"},
+                                all_of_torch)
         self.assertEqual(len(found), 1, found)
 
 

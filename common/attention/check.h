@@ -1,11 +1,10 @@
 #pragma once
 
-#include <torch/types.h>
-
 #include <initializer_list>
 #include <string>
 
 #include "common/attention/options.h"
+#include "common/torch/torch.h"
 
 namespace ladder {
 

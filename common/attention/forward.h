@@ -4,8 +4,6 @@
 // entry adds what is its own: its kernels, the masks that they know, which of them suits a problem, and what helps
 // where none does.
 
-#include <torch/types.h>
-
 #include <initializer_list>
 #include <string>
 
@@ -13,6 +11,7 @@
 #include "common/attention/machine.h"
 #include "common/attention/options.h"
 #include "common/attention/outputs.h"
+#include "common/torch/torch.h"
 
 namespace ladder {
 

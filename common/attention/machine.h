@@ -1,10 +1,9 @@
 #pragma once
 
-#include <torch/types.h>
-
 #include "common/attention/arguments.h"
 #include "common/attention/options.h"
 #include "common/simt/device/device.h"
+#include "common/torch/torch.h"
 
 namespace ladder {
 

@@ -1,8 +1,7 @@
 #pragma once
 
-#include <torch/types.h>
-
 #include "common/attention/options.h"
+#include "common/torch/torch.h"
 
 namespace ladder {
 

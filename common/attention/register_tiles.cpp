@@ -1,11 +1,10 @@
 #include "common/attention/register_tiles.h"
 
-#include <c10/core/ScalarType.h>
-
 #include <stdexcept>
 
 #include "common/attention/check.h"
 #include "common/attention/machine.h"
+#include "common/torch/torch.h"
 
 namespace ladder {
 

@@ -1,6 +1,6 @@
 #include "common/attention/registration.h"
 
-#include <ATen/ops/empty.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/GradMode.h>
 
 #include <stdexcept>

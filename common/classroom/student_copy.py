@@ -17,7 +17,8 @@ from terminal import paint
 
 # Whole folders and files that a hand-out consists of, beside what its exercises include and what the phases bring to the judge.
 # common/ has no kernel of a phase.
-WHOLE = ("common/attention", "common/classroom", "common/cmake", "common/fixture", "common/fuzz", "common/reference", "common/simt")
+WHOLE = ("common/attention", "common/classroom", "common/cmake", "common/fixture", "common/fuzz", "common/reference", "common/simt",
+         "common/torch")
 FILES = ("ladder", "LICENSE", "LICENSE-docs", "CMakePresets.json", ".gitignore", "common/CMakeLists.txt", "common/rung/phases.txt")
 PAGES = ("docs/primer.md", "docs/cpu_machine.md", "docs/notation.md", "docs/numerics.md", "docs/glossary.md")
 LEFT_OUT = ("common/classroom/answer_key.py", "common/classroom/student_copy.py")  # need the solutions
@@ -31,7 +32,8 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_BUILD_TYPE Release)
-set(CMAKE_CXX_FLAGS_RELEASE "-O2")
+set(CMAKE_CXX_FLAGS_RELEASE "-O1")
+set(LADDER_FAST_OPTIONS -O2)
 set(LADDER_CHECKS ON)
 
 list(APPEND CMAKE_MODULE_PATH "${PROJECT_SOURCE_DIR}/common/cmake")

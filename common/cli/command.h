@@ -1,6 +1,5 @@
 #pragma once
 
-#include <torch/types.h>
 #include <CLI/CLI.hpp>
 
 #include <functional>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "common/rung/phase.h"
+#include "common/torch/torch.h"
 
 namespace ladder::cli {
 

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <torch/types.h>
-
 #include <functional>
+
+#include "common/torch/torch.h"
 
 namespace ladder::cli {
 

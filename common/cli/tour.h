@@ -1,13 +1,12 @@
 #pragma once
 
-#include <torch/types.h>
-
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/simt/report/launch_log.h"
+#include "common/torch/torch.h"
 
 namespace ladder::cli {
 

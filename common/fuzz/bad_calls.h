@@ -1,11 +1,10 @@
 #pragma once
 
-#include <torch/types.h>
-
 #include <string>
 #include <vector>
 
 #include "common/fuzz/entry.h"
+#include "common/torch/torch.h"
 
 namespace ladder::fuzz {
 

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <torch/types.h>
-
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "common/fuzz/shrink.h"
+#include "common/torch/torch.h"
 
 namespace ladder::fuzz {
 

@@ -1,10 +1,9 @@
 #pragma once
 
-#include <torch/types.h>
-
 #include <chrono>
 
 #include "common/fuzz/trial.h"
+#include "common/torch/torch.h"
 
 namespace ladder::fuzz {
 

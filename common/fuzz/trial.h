@@ -1,10 +1,9 @@
 #pragma once
 
-#include <torch/types.h>
-
 #include <string>
 
 #include "common/fuzz/entry.h"
+#include "common/torch/torch.h"
 
 namespace ladder::fuzz {
 

@@ -1,12 +1,11 @@
 #pragma once
 
-#include <torch/types.h>
-
 #include <iosfwd>
 #include <string>
 #include <vector>
 
 #include "common/attention/options.h"
+#include "common/torch/torch.h"
 
 namespace ladder::reference {
 

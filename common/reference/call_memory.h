@@ -1,13 +1,12 @@
 #pragma once
 
-#include <torch/types.h>
-
 #include <exception>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/reference/inputs.h"
+#include "common/torch/torch.h"
 
 namespace ladder::reference {
 

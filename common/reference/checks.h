@@ -1,7 +1,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <torch/types.h>
 
 #include <functional>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "common/reference/cases.h"
 #include "common/reference/comparison.h"
 #include "common/reference/inputs.h"
+#include "common/torch/torch.h"
 
 namespace ladder::reference {
 

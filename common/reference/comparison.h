@@ -1,12 +1,11 @@
 #pragma once
 
-#include <torch/types.h>
-
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "common/attention/options.h"
+#include "common/torch/torch.h"
 
 namespace ladder::reference {
 

@@ -1,13 +1,13 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <torch/types.h>
 
 #include <functional>
 #include <vector>
 
 #include "common/attention/arguments.h"
 #include "common/reference/checks.h"
+#include "common/torch/torch.h"
 
 namespace ladder::reference {
 

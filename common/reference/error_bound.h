@@ -1,11 +1,10 @@
 #pragma once
 
-#include <torch/types.h>
-
 #include <cstdint>
 #include <optional>
 
 #include "common/attention/options.h"
+#include "common/torch/torch.h"
 
 namespace ladder::reference {
 

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <torch/types.h>
-
 #include <array>
 #include <cstdint>
 #include <iosfwd>
@@ -9,6 +7,7 @@
 #include <string_view>
 
 #include "common/attention/options.h"
+#include "common/torch/torch.h"
 
 namespace ladder::reference {
 

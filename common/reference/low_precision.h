@@ -1,10 +1,9 @@
 #pragma once
 
-#include <torch/types.h>
-
 #include <optional>
 
 #include "common/attention/options.h"
+#include "common/torch/torch.h"
 
 namespace ladder::reference {
 

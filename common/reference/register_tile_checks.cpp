@@ -1,12 +1,11 @@
 #include "common/reference/register_tile_checks.h"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "common/reference/comparison.h"
 #include "common/reference/oracle.h"
+#include "common/torch/torch.h"
 
 namespace ladder::reference {
 namespace {

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <torch/types.h>
-
 #include <string_view>
+
+#include "common/torch/torch.h"
 
 namespace ladder::reference {
 

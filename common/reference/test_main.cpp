@@ -1,7 +1,6 @@
 #include <ATen/Parallel.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <gtest/gtest.h>
-#include <torch/types.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -13,6 +12,7 @@
 
 #include "common/reference/test_device.h"
 #include "common/simt/device/device.h"
+#include "common/torch/torch.h"
 
 namespace ladder::reference {
 namespace {

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <torch/types.h>
-
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -11,6 +9,7 @@
 
 #include "common/attention/arguments.h"
 #include "common/attention/options.h"
+#include "common/torch/torch.h"
 
 namespace ladder::bench {
 

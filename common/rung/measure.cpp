@@ -1,6 +1,5 @@
 #include "common/rung/measure.h"
 
-#include <ATen/Functions.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 
 #include "common/rung/phase.h"
 #include "common/simt/report/trace.h"
+#include "common/torch/torch.h"
 
 namespace ladder::quiz {
 namespace {

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <torch/types.h>
-
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -13,6 +11,7 @@
 #include "common/attention/options.h"
 #include "common/rung/profile.h"
 #include "common/simt/device/device.h"
+#include "common/torch/torch.h"
 
 namespace ladder::quiz {
 

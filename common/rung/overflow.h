@@ -1,7 +1,5 @@
 #pragma once
 
-#include <torch/types.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -12,6 +10,7 @@
 #include "common/simt/device/device.h"
 #include "common/simt/report/machine_error.h"
 #include "common/simt/views/tensor_argument.h"
+#include "common/torch/torch.h"
 
 namespace ladder {
 

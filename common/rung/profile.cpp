@@ -1,13 +1,13 @@
 #include "common/rung/profile.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <ATen/Functions.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <stdexcept>
 
 #include "common/rung/registers.h"
+#include "common/torch/torch.h"
 
 namespace ladder {
 namespace {

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <torch/types.h>
-
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -12,6 +10,7 @@
 #include "common/rung/phase.h"
 #include "common/simt/device/occupancy.h"
 #include "common/simt/report/launch_log.h"
+#include "common/torch/torch.h"
 
 namespace ladder {
 

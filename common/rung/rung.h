@@ -1,7 +1,5 @@
 #pragma once
 
-#include <torch/types.h>
-
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -12,6 +10,7 @@
 
 #include "common/attention/arguments.h"
 #include "common/reference/comparison.h"
+#include "common/torch/torch.h"
 
 namespace ladder {
 

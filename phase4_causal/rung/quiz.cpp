@@ -1,10 +1,10 @@
-#include <ATen/Functions.h>
 #include <fmt/format.h>
 
 #include <cmath>
 
 #include "common/rung/measure.h"
 #include "common/rung/question.h"
+#include "common/torch/torch.h"
 #include "phase4_causal/causal.h"
 
 namespace ladder::phase4_causal {

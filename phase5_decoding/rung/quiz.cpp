@@ -1,10 +1,10 @@
-#include <ATen/Functions.h>
 #include <fmt/format.h>
 
 #include <cmath>
 
 #include "common/rung/measure.h"
 #include "common/rung/question.h"
+#include "common/torch/torch.h"
 #include "phase5_decoding/decode.h"
 #include "phase5_decoding/split_plan.h"
 

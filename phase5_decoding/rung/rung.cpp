@@ -1,8 +1,8 @@
-#include <ATen/Functions.h>
 
 #include "common/rung/attention_rung.h"
 #include "common/rung/fuzz_entry.h"
 #include "common/rung/phase.h"
+#include "common/torch/torch.h"
 #include "phase5_decoding/decode.h"
 
 namespace ladder::phase5_decoding {

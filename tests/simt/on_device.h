@@ -3,13 +3,13 @@
 // What the tests share that run one kernel on both machines.
 
 #include <gtest/gtest.h>
-#include <torch/types.h>
 
 #include <vector>
 
 #include "common/attention/machine.h"
 #include "common/reference/test_device.h"
 #include "common/simt/device/device.h"
+#include "common/torch/torch.h"
 
 namespace ladder {
 

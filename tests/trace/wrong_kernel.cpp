@@ -4,8 +4,6 @@
 //   trace_wrong_kernel FILE.html            a kernel that lacks a barrier
 //   trace_wrong_kernel FILE.html result     one that has it, and a wrong result
 
-#include <ATen/Functions.h>
-
 #include <fstream>
 #include <iostream>
 
@@ -14,6 +12,7 @@
 #include "common/cli/trace/json.h"
 #include "common/cli/trace/page.h"
 #include "common/simt/simt.h"
+#include "common/torch/torch.h"
 
 namespace ladder {
 namespace {

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <torch/types.h>
-
 #include <cstdint>
 #include <string>
+
+#include "common/torch/torch.h"
 
 namespace ladder::classroom {
 

@@ -1,10 +1,9 @@
 #pragma once
 
-#include <torch/types.h>
-
 #include <string>
 
 #include "common/classroom/wire.h"
+#include "common/torch/torch.h"
 
 namespace ladder::classroom {
 

@@ -1,6 +1,5 @@
 #include "common/cli/bench/bench.h"
 
-#include <ATen/Context.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,6 +19,7 @@
 #include "common/cli/bench/interleave.h"
 #include "common/cli/terminal.h"
 #include "common/simt/report/launch_log.h"
+#include "common/torch/torch.h"
 
 namespace ladder::cli::bench {
 namespace {

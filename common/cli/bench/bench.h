@@ -1,12 +1,11 @@
 #pragma once
 
-#include <torch/types.h>
-
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "common/cli/bench/report.h"
+#include "common/torch/torch.h"
 
 namespace ladder::cli::bench {
 

@@ -1,5 +1,6 @@
 #include "common/cli/bench/ceilings.h"
 
+#include <ATen/ops/mm.h>
 #include <fmt/format.h>
 
 #include <functional>

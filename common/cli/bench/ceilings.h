@@ -1,11 +1,10 @@
 #pragma once
 
-#include <torch/types.h>
-
 #include <vector>
 
 #include "common/cli/bench/interleave.h"
 #include "common/cli/bench/report.h"
+#include "common/torch/torch.h"
 
 namespace ladder::cli::bench {
 

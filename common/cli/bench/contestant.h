@@ -1,7 +1,5 @@
 #pragma once
 
-#include <torch/types.h>
-
 #include <functional>
 #include <string>
 #include <vector>
@@ -9,6 +7,7 @@
 #include "common/cli/bench/problem.h"
 #include "common/cli/bench/report.h"
 #include "common/cli/bench/verify.h"
+#include "common/torch/torch.h"
 
 namespace ladder::cli::bench {
 

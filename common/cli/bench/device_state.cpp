@@ -1,6 +1,5 @@
 #include "common/cli/bench/device_state.h"
 
-#include <ATen/Context.h>
 #include <fmt/format.h>
 #include <torch/version.h>
 
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "common/attention/machine.h"
+#include "common/torch/torch.h"
 
 #ifdef LADDER_WITH_CUDA
 #include <c10/cuda/CUDACachingAllocator.h>

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <torch/types.h>
-
 #include <functional>
 #include <vector>
+
+#include "common/torch/torch.h"
 
 namespace ladder::cli::bench {
 

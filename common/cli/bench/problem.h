@@ -1,11 +1,10 @@
 #pragma once
 
-#include <torch/types.h>
-
 #include <cstdint>
 #include <string>
 
 #include "common/rung/bench.h"
+#include "common/torch/torch.h"
 
 namespace ladder::cli::bench {
 

@@ -1,11 +1,10 @@
 #pragma once
 
-#include <torch/types.h>
-
 #include <string>
 #include <vector>
 
 #include "common/cli/bench/problem.h"
+#include "common/torch/torch.h"
 
 namespace ladder::cli::bench {
 

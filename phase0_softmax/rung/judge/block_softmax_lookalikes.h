@@ -1,11 +1,11 @@
 #pragma once
 
-#include <torch/types.h>
-
 #include <cstdint>
 #include <optional>
 #include <string_view>
 #include <vector>
+
+#include "common/torch/torch.h"
 
 namespace ladder::classroom::phase0_softmax {
 

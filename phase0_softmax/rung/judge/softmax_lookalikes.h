@@ -1,10 +1,10 @@
 #pragma once
 
-#include <torch/types.h>
-
 #include <optional>
 #include <string_view>
 #include <vector>
+
+#include "common/torch/torch.h"
 
 namespace ladder::classroom::phase0_softmax {
 
