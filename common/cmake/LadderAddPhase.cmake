@@ -122,22 +122,25 @@ function(ladder_link_questions target list)
     target_link_libraries(${target} PRIVATE ${list}_topics ladder_quiz)
 endfunction()
 
-# How kernels are compiled for the CPU machine. Pragmas for GPUs, such as `#pragma unroll`, mean nothing to a C++ compiler;
-# -fpeel-loops, and a limit high enough for a thread's part of a tile, unroll without being asked. That halves a kernel's time. What -O3
-# does besides makes checked kernels faster by a tenth at most, and takes as long again to compile.
-set(LADDER_KERNEL_OPTIONS -Wno-unknown-pragmas)
+# How kernels are compiled for the CPU machine, with its checks and without. Pragmas for GPUs, such as `#pragma unroll`, mean nothing to
+# a C++ compiler; -O3 or -fpeel-loops, and a limit high enough for a thread's part of a tile, unroll without being asked. That halves a
+# kernel's time. What -O3 does besides makes checked kernels faster by a tenth at most, and takes as long again to compile.
+set(LADDER_CHECKED_KERNEL_OPTIONS -Wno-unknown-pragmas)
+set(LADDER_UNCHECKED_KERNEL_OPTIONS -Wno-unknown-pragmas)
 if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT LADDER_SANITIZER)
-    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND LADDER_CHECKS)
-        list(APPEND LADDER_KERNEL_OPTIONS -O1 -finline-functions -fpeel-loops)
-    else()
-        list(APPEND LADDER_KERNEL_OPTIONS -O3)
-    endif()
+    set(unrolling)
+    set(checked -O3)
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-        list(APPEND LADDER_KERNEL_OPTIONS --param=max-completely-peeled-insns=800 --param=max-completely-peel-times=64)
+        set(unrolling --param=max-completely-peeled-insns=800 --param=max-completely-peel-times=64)
+        set(checked -O1 -finline-functions -fpeel-loops)
     endif()
+    list(APPEND LADDER_CHECKED_KERNEL_OPTIONS ${checked} ${unrolling})
+    list(APPEND LADDER_UNCHECKED_KERNEL_OPTIONS -O3 ${unrolling})
 endif()
+set(LADDER_KERNEL_OPTIONS ${LADDER_CHECKED_KERNEL_OPTIONS})
 set(LADDER_KERNEL_DEFINITIONS)
 if(NOT LADDER_CHECKS)
+    set(LADDER_KERNEL_OPTIONS ${LADDER_UNCHECKED_KERNEL_OPTIONS})
     set(LADDER_KERNEL_DEFINITIONS SIMT_UNCHECKED)
 endif()
 

@@ -58,12 +58,12 @@ namespace torch {
 
 using namespace at;  // NOLINT(google-build-using-namespace)
 
-constexpr auto kUInt8 = at::kByte;
-constexpr auto kInt16 = at::kShort;
-constexpr auto kInt32 = at::kInt;
-constexpr auto kInt64 = at::kLong;
-constexpr auto kFloat16 = at::kHalf;
-constexpr auto kFloat32 = at::kFloat;
-constexpr auto kFloat64 = at::kDouble;
+constexpr auto kUInt8 = at::kByte;      ///< without a sign
+constexpr auto kInt16 = at::kShort;     ///< 16 bits
+constexpr auto kInt32 = at::kInt;       ///< 32 bits
+constexpr auto kInt64 = at::kLong;      ///< 64 bits
+constexpr auto kFloat16 = at::kHalf;    ///< 11 bits of precision
+constexpr auto kFloat32 = at::kFloat;   ///< 24 bits of precision
+constexpr auto kFloat64 = at::kDouble;  ///< 53 bits of precision
 
 }  // namespace torch
