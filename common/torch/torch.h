@@ -1,4 +1,7 @@
-#pragma once
+// Not #pragma once, which knows a file by its time too: a cache of compilers' output may return this header precompiled
+// from an older copy.
+#ifndef LADDER_COMMON_TORCH_TORCH_H
+#define LADDER_COMMON_TORCH_TORCH_H
 
 // What this repository takes from libtorch: tensors, and the functions that make and combine them, each by its own
 // header. To use another function, add its header to the list, or include it in the one file that needs it.
@@ -67,3 +70,5 @@ constexpr auto kFloat32 = at::kFloat;   ///< 24 bits of precision
 constexpr auto kFloat64 = at::kDouble;  ///< 53 bits of precision
 
 }  // namespace torch
+
+#endif
