@@ -38,7 +38,7 @@ def slowest(cases, most=8, least_seconds=2):
     return ["slowest"] + [f"  {seconds:>6}  {name}" for seconds, name in rows] if rows else []
 
 
-def main(path, seconds):
+def main(path, seconds, **of_the_slowest):
     passed, failed, not_run = [], [], []
     for case in ElementTree.parse(path).getroot().iter("testcase"):
         status = case.get("status")
@@ -51,7 +51,7 @@ def main(path, seconds):
     for case in passed:
         for line in in_short(said_not_run(case)):
             print(f"not run  in {case.get('name')}: {line}")
-    for line in slowest(passed + failed):
+    for line in slowest(passed + failed, **of_the_slowest):
         print(line)
     checks = sum(checks_in(case) for case in passed)
     print(f"{checks} checks in {len(passed)} test programs held, in {seconds} s")

@@ -209,8 +209,9 @@ def main():
             done += count
             terminal.progress(done, total)
 
+    commit = os.environ.get("LADDER_COMMIT", "unknown")
     if not terminal.watched:
-        print(f"running {total} wrong kernels", flush=True)
+        print(f"running {total} wrong kernels, commit {commit}", flush=True)
     workers = int(os.environ.get("LADDER_JOBS") or os.cpu_count())
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
         outcomes = list(pool.map(
@@ -234,7 +235,7 @@ def main():
     if arguments.json:
         part = arguments.part and "/".join(map(str, arguments.part))
         arguments.json.write_text(json.dumps(
-            {"commit": os.environ.get("LADDER_COMMIT", "unknown"), "part": part, "passed": passed, "summary": s,
+            {"commit": commit, "part": part, "passed": passed, "summary": s,
              "complaints": complaints, "mutants": [r.json() for r in results]}, indent=2) + "\n")
     return 0 if passed else 1
 
