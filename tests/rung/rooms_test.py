@@ -20,7 +20,6 @@ ALLOWED = {
     "common/python": "has a function for each operator, with its types and its help",
     "tests/mutants": "tries changed host code, the phases' entries among it, which only whole calls can judge",
     "tests/structure_test.py": "has trees with mistakes, whose folders are called like phases",
-    "tests/reference_test.cpp": "computes attention in ways of its own, one of them called like a phase's",
     "tests/cli": "holds the program's output, phase by phase, against what the chapters promise",
     "tests/python": "calls every operator by its name, as Python does",
     "tests/site": "looks in the site's index for names that must be there, and for some that must not",
