@@ -2,13 +2,13 @@
 """Runs every test of a build folder and records what came of it: on which system, at which commit, and when.
 
   python3 common/records/record_tests.py --out docs/results/cpu/test.txt
+  python3 common/records/record_tests.py --out docs/results/h200/test.txt --of tests.xml --commit bfd266a --system "Ubuntu 24.04, x86_64"
 
-The exit code is 0 only if nothing failed.
+The second records a run that is over, perhaps another machine's: tests.xml is what CTest wrote there. The exit code is 0 only if nothing failed.
 """
 
 import argparse
 import contextlib
-import datetime
 import io
 import os
 import pathlib
@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import time
+import xml.etree.ElementTree as ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "common/cli"))
@@ -43,19 +44,26 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--of", type=pathlib.Path, metavar="XML", help="the results of a run that is over; nothing is run")
+    parser.add_argument("--commit", default=os.environ.get("LADDER_COMMIT"), help="what was tested; asked of git if it is not given")
+    parser.add_argument("--system", action="append", metavar="LINE", help="what it was tested on; asked of this machine and the build "
+                        "folder if it is not given")
     arguments = parser.parse_args()
 
-    commit = os.environ.get("LADDER_COMMIT") or printed("git", "describe", "--always", "--dirty", "--abbrev=12")
-    heading = [f"commit {commit}, {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC", *system_of(arguments.build)]
-    results = (arguments.build / "tests.xml").resolve()
-    started = time.monotonic()
-    subprocess.run(["ctest", "--test-dir", arguments.build, "--parallel", str(arguments.jobs), "--output-on-failure",
-                    "--test-output-size-passed", "65536", "--output-junit", results])
+    results = arguments.of or (arguments.build / "tests.xml").resolve()
+    commit = arguments.commit or printed("git", "describe", "--always", "--dirty", "--abbrev=12")
+    if not arguments.of:
+        subprocess.run(["ctest", "--test-dir", arguments.build, "--parallel", str(arguments.jobs), "--output-on-failure",
+                        "--test-output-size-passed", "65536", "--output-junit", results])
+    suite = ElementTree.parse(results).getroot()
+    began = suite.get("timestamp").replace("T", " ")
+    heading = [f"commit {commit}, {began} UTC" if time.timezone == 0 else f"commit {commit}, {began}",
+               *(arguments.system or system_of(arguments.build))]
     summary = io.StringIO()
     with contextlib.redirect_stdout(summary):
-        code = summarize_tests.main(results, round(time.monotonic() - started), most=1000, least_seconds=0)
+        code = summarize_tests.main(results, suite.get("time"), most=1000, least_seconds=0)
     arguments.out.write_text("\n".join(heading) + "\n\n" + summary.getvalue())
-    print(f"\n{summary.getvalue().splitlines()[-1]}: {arguments.out}")
+    print(f"{summary.getvalue().splitlines()[-1]}: {arguments.out}")
     return code
 
 
