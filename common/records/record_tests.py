@@ -4,7 +4,8 @@
   python3 common/records/record_tests.py --out docs/results/cpu/test.txt
   python3 common/records/record_tests.py --out docs/results/h200/test.txt --of tests.xml --commit bfd266a --system "Ubuntu 24.04, x86_64"
 
-The second records a run that is over, perhaps another machine's: tests.xml is what CTest wrote there. The exit code is 0 only if nothing failed.
+The second records a run that is over, perhaps another machine's: tests.xml is what CTest wrote there. The exit code is 0 only if
+nothing failed.
 """
 
 import argparse
