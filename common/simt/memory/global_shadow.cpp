@@ -179,8 +179,8 @@ void GlobalShadow::start_block(GlobalLaunchShadow& launch, std::uint64_t block) 
         block_interval_ = 0;
     }
     first_interval_ = ++block_interval_;
+    if (clocks_) readers_.clear();
     clocks_ = nullptr;
-    readers_.clear();
     waited_.reset();
 }
 

@@ -155,7 +155,7 @@ class GlobalShadow {
 
     void open_block_interval() {
         ++block_interval_;
-        readers_.clear();
+        if (clocks_) readers_.clear();
         if (waited_.any()) waited_.set();  // who comes out of a barrier has waited, if anyone before it had
     }
 

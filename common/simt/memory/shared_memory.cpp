@@ -44,6 +44,7 @@ void SharedMemory::start_block(std::size_t bytes) {
 
 void SharedMemory::order_by(const ThreadClocks& clocks) {
     clocks_ = &clocks;
+    noted_since_ = 0;
     whole_block_ = audience(open_warp_interval(), 0);  // nothing is open to anybody: each reader comes into a list
     cell_readers_.resize(cells_.size());
     line_readers_.resize(lines_.size());
@@ -130,10 +131,8 @@ void SharedMemory::write_finer(std::size_t offset, std::size_t width, int thread
 }
 
 void SharedMemory::remember_reader(Cell& c, Sites& sites, int thread, std::uint32_t warp_interval, SourceSite site) {
-    if (clocks_) {
-        readers_of(c).add(thread, warp_interval, site);
-        return;
-    }
+    if (clocks_) [[unlikely]]
+        return list_reader(c, thread, warp_interval, site);
     // Earlier reads of this warp that a __syncwarp() already orders before this one need no memory of their own:
     // whatever races with them races with this read too.
     const bool starts_afresh =
@@ -150,6 +149,10 @@ void SharedMemory::remember_reader(Cell& c, Sites& sites, int thread, std::uint3
     sites.read = site;
 }
 
+void SharedMemory::list_reader(const Cell& c, int thread, std::uint32_t warp_interval, SourceSite site) {
+    readers_of(c).add(thread, warp_interval, site);
+}
+
 ReaderList& SharedMemory::readers_of(const Cell& c) {
     const auto bytes_after = [&c](const auto& notes) {
         return std::size_t(reinterpret_cast<const std::byte*>(&c) - reinterpret_cast<const std::byte*>(notes.data()));
@@ -159,11 +162,11 @@ ReaderList& SharedMemory::readers_of(const Cell& c) {
     return line_readers_[bytes_after(lines_) / sizeof(Line)];
 }
 
-bool SharedMemory::listed_reader_races_with(const Cell& c, int thread) {
+bool SharedMemory::reads_race_by_clocks(const Cell& c, int thread) {
     ReaderList& readers = readers_of(c);
     if (readers.unknown_to(thread, since_, block_interval_, *clocks_).thread >= 0) return true;
     readers.clear();  // whoever may write after this write may do so after those reads too
-    return false;
+    return noted_reader_unknown_to(c, thread) >= 0;
 }
 
 /// Of reads before there were clocks one or two readers are noted, though more may have read. Where the writer knows

@@ -92,6 +92,7 @@ class SharedMemory {
     /// Opens a new interval of the block, and so of each warp, and returns its number.
     std::uint32_t open_block_interval() {
         block_interval_ = ++last_interval_;
+        noted_since_ = clocks_ ? 0 : block_interval_;
         whole_block_ = audience(block_interval_, 0);
         return block_interval_;
     }
@@ -284,14 +285,16 @@ class SharedMemory {
     }
 
     void remember_reader(Cell& c, Sites& sites, int thread, std::uint32_t warp_interval, SourceSite site);
+    [[gnu::noinline]] void list_reader(const Cell& c, int thread, std::uint32_t warp_interval, SourceSite site);
 
     /// The list of all who read, of a cell or of a line's note.
     ReaderList& readers_of(const Cell& c);
 
     /// Whether a write by this thread races with a read that the cell, or its list, remembers.
     bool reads_race_with(const Cell& c, int thread) {
+        if (c.read_interval < noted_since_) return false;
         if (clocks_) [[unlikely]]
-            return listed_reader_races_with(c, thread) || noted_reader_unknown_to(c, thread) >= 0;
+            return reads_race_by_clocks(c, thread);
         return noted_reader_races_with(c, thread);
     }
     bool noted_reader_races_with(const Cell& c, int thread) const {
@@ -306,8 +309,8 @@ class SharedMemory {
         }
         return true;
     }
-    [[gnu::noinline]] bool listed_reader_races_with(const Cell& c, int thread);
-    [[gnu::noinline]] int noted_reader_unknown_to(const Cell& c, int thread) const;
+    [[gnu::noinline]] bool reads_race_by_clocks(const Cell& c, int thread);
+    int noted_reader_unknown_to(const Cell& c, int thread) const;
 
     // These return while the machine is lenient.
     [[gnu::cold, gnu::noinline]] void uninitialised(std::size_t cell, int thread, SourceSite site) const;
@@ -328,8 +331,10 @@ class SharedMemory {
     // them without a race, of two warps if it is the whole block. Then the rest of it can, and who writes them in its
     // interval races with one of the two, whoever he is. So nothing need ever close them.
     std::vector<std::uint64_t> open_to_;
-    std::uint64_t whole_block_ = 0, warp_ = 0;             // audiences of whoever runs now
-    std::uint32_t since_ = 1;                              // when the lanes of his warp last met
+    std::uint64_t whole_block_ = 0, warp_ = 0;  // audiences of whoever runs now
+    std::uint32_t since_ = 1;                   // when the lanes of his warp last met
+    std::uint32_t noted_since_ =
+        1;  // a read noted before it need not be looked at by who writes; 0: nor may it be left
     const ThreadClocks* clocks_ = nullptr;                 // of the block, if it has any
     std::vector<ReaderList> cell_readers_, line_readers_;  // of cells_ and lines_, where there are clocks
     std::vector<Region> regions_;
