@@ -40,17 +40,23 @@ TEST(Uninitialised, OneMissingElementOfAVector) {
 }
 
 // The upper half of a float is no element that anybody wrote.
-TEST(Uninitialised, AVectorOfNarrowerElementsThanWereWritten) {
-    checks.expect(kTwoWarps,
-                  [] {
-                      if (is_thread(0)) K_j().vec<float4>(0, 0) = float4{};
-                      __syncthreads();
-                      Vector<bf16, 8> x{};
-                      if (is_thread(3))
-                          x = SharedArena().tile<bf16, 8, 8>("halves").vec<Vector<bf16, 8>>(0, 0);  // @halves of floats
-                      (void)x;
-                  },
-                  {.fault = Fault::uninitialised_read, .first = {3, "halves of floats"}});
+TEST(Uninitialised, ElementsOfOtherWidthsThanWereWritten) {
+    const auto kernel = [](int written) {
+        return [=] {
+            if (is_thread(0)) {
+                if (written == 16) K_j().vec<float4>(0, 0) = float4{};
+                for (int c = 0; written < 16 && c < written / 4; ++c) K_j()(0, c) = 1.0f;
+            }
+            __syncthreads();
+            Vector<bf16, 8> x{};
+            if (is_thread(3))
+                x = SharedArena().tile<bf16, 8, 8>("halves").vec<Vector<bf16, 8>>(0, 0);  // @halves of floats
+            (void)x;
+        };
+    };
+    expect_clean(kTwoWarps, kernel(16));
+    checks.expect(kTwoWarps, kernel(12),
+                  {.fault = Fault::uninitialised_read, .first = {3, "halves of floats"}, .says = {"(0, 3)"}});
 }
 
 TEST(Uninitialised, CompoundAssignmentReadsFirst) {

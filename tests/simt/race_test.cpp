@@ -361,19 +361,71 @@ TEST(Race, SixteenBitNeighboursDoNotRace) {
     EXPECT_NE(std::string(found->what()).find("tile(0, 0)"), std::string::npos) << found->what();
 }
 
-TEST(Race, AnExplicitLimit_PartialSyncwarpIsNotTrusted) {
-    // The shadow keeps one interval per warp, so a mask that leaves live lanes out orders nothing: stricter than CUDA.
-    const auto kernel = [](unsigned mask) {
+TEST(Race, SyncwarpOfSomeLanesOrdersThoseAndNoOthers) {
+    const auto kernel = [](unsigned mask, unsigned reader) {
+        return [=] {
+            if (is_thread(1)) K_j()(0, 0) = 1.0f;  // @write before some meet
+            if (mask >> threadIdx.x % 32 & 1) __syncwarp(mask);
+            float x = 0;
+            if (is_thread(reader)) x = K_j()(0, 0);  // @read after some met
+            (void)x;
+            __syncwarp();  // nobody has returned before
+        };
+    };
+    for (const unsigned mask : {0x0000ffffu, 0x00000006u, 0xffffffffu}) expect_clean(kTwoWarps, kernel(mask, 2));
+    for (const auto& [mask, reader] :
+         {std::pair{0x0000ffffu, 16u}, {0x0000fffbu, 2u}, {0xfffffffdu, 2u}, {0xffffu, 34u}})
+        checks.expect(kTwoWarps, kernel(mask, reader),
+                      {.fault = Fault::race,
+                       .first = {int(reader), "read after some met"},
+                       .second = {1, "write before some meet"},
+                       .says = {"K_j(0, 0)"}});
+}
+
+TEST(Race, WhatSomeLanesLearnTheyPassOn) {
+    // Lane 1 tells lane 2, who tells lane 3; nobody tells lane 4.
+    const auto kernel = [](unsigned reader) {
         return [=] {
             if (is_thread(1)) K_j()(0, 0) = 1.0f;
-            if (mask >> threadIdx.x & 1) __syncwarp(mask);
+            if (threadIdx.x == 1 || threadIdx.x == 2) __syncwarp(0b0110);
+            if (threadIdx.x == 2 || threadIdx.x == 3) __syncwarp(0b1100);
             float x = 0;
-            if (is_thread(2)) x = K_j()(0, 0);
+            if (is_thread(reader)) x = K_j()(0, 0);
             (void)x;
         };
     };
-    EXPECT_TRUE(fault_of({.shared_bytes = kOneTile}, kernel(0x0000ffffu)));
-    expect_clean({.shared_bytes = kOneTile}, kernel(0xffffffffu));
+    expect_clean({.shared_bytes = kOneTile}, kernel(3));
+    EXPECT_TRUE(fault_of({.shared_bytes = kOneTile}, kernel(4)));
+}
+
+TEST(Race, WhatALaneDoesAfterItMetOthersIsNotKnownToThem) {
+    checks.expect({.shared_bytes = kOneTile},
+                  [] {
+                      if (threadIdx.x < 16) __syncwarp(0x0000ffffu);
+                      if (is_thread(1)) K_j()(0, 0) = 1.0f;  // @write too late
+                      float x = 0;
+                      if (is_thread(2)) x = K_j()(0, 0);  // @read too early
+                      (void)x;
+                  },
+                  {.fault = Fault::race, .first = {2, "read too early"}, .second = {1, "write too late"}});
+}
+
+TEST(Race, ReadersThatSomeLanesCollectedMayBeOverwritten) {
+    // Thread 0 writes once all who read have met it; thread 20 read, too, and has not.
+    const auto kernel = [](unsigned mask) {
+        return [=] {
+            if (is_thread(0)) K_j()(0, 0) = 1.0f;
+            __syncwarp();
+            float x = 0;
+            if (threadIdx.x < 8 || threadIdx.x == 20) x = K_j()(0, 0);  // @read by nine
+            (void)x;
+            if (mask >> threadIdx.x & 1) __syncwarp(mask);
+            if (is_thread(0)) K_j()(0, 0) = 2.0f;  // @overwritten
+        };
+    };
+    expect_clean({.shared_bytes = kOneTile}, kernel(0x001000ffu));
+    checks.expect({.shared_bytes = kOneTile}, kernel(0x000000ffu),
+                  {.fault = Fault::race, .first = {0, "overwritten"}, .second = {20, "read by nine"}});
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ void CopyQueue::issue(const Copy& copy) {
     Thread& thread = threads_[block_.thread()];
     Issued issued{copy, thread.groups, {}};
     if (copy.source) std::memcpy(issued.value.data(), copy.source, copy.bytes);
-    block_.shared.take_off(SharedMemory::cells_of(copy.destination, copy.bytes, copy.element_bytes), block_.thread(),
+    block_.shared.take_off(SharedMemory::elements_of(copy.destination, copy.bytes, copy.element_bytes), block_.thread(),
                            block_.warp_interval(), copy.site);
     block_.traffic.shared(true, copy.destination, copy.bytes, block_.thread(), copy.site);
     thread.under_way.push_back(issued);
@@ -59,7 +59,7 @@ void CopyQueue::land(const Issued& issued, SourceSite wait_site) {
                          "the hardware reads the source at any time up to the wait, so it may get the old value or "
                          "the new one: leave the source alone until then"});
     std::memcpy(block_.shared.data() + copy.destination, issued.value.data(), copy.bytes);
-    block_.shared.land(SharedMemory::cells_of(copy.destination, copy.bytes, copy.element_bytes), block_.thread(),
+    block_.shared.land(SharedMemory::elements_of(copy.destination, copy.bytes, copy.element_bytes), block_.thread(),
                        block_.warp_interval(), copy.site);
 }
 

@@ -172,6 +172,7 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
     const auto shadow = std::make_shared<GlobalLaunchShadow>(name, config.gridDim, early ? previous_launch : nullptr);
     const EndOfLaunch end(shadow);
     GlobalLaunchShadow& global = *shadow;
+    std::atomic<bool> needs_clocks = false;
     const Block::Launch launch{.kernel = name,
                                .device = device,
                                .grid = config.gridDim,
@@ -180,6 +181,7 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
                                .checks = checks,
                                .count = checks == Checks::on ? LaunchLog::wanted() : std::nullopt,
                                .global = global,
+                               .needs_clocks = needs_clocks,
                                .trace = trace,
                                .body = body,
                                .arguments = arguments};

@@ -41,7 +41,8 @@ void Block::run(const Launch& launch, uint3 index) {
     gridDim = launch.grid;
     blockIdx = index;
     shared.start_block(launch.shared_bytes);
-    for (Warp& w : warps_) w.interval = shared.block_interval();
+    for (Warp& w : warps_) w.interval = w.since = shared.block_interval();
+    has_clocks_ = false;
     const std::uint64_t number =
         index.x + std::uint64_t{launch.grid.x} * (index.y + std::uint64_t{launch.grid.y} * index.z);
     global.start_block(launch.global, number);
@@ -54,6 +55,7 @@ void Block::run(const Launch& launch, uint3 index) {
     fiber_ = &fibers_[0];
     threadIdx = fibers_[0].index;
     enter_warp(0);
+    if (launch.needs_clocks.load(std::memory_order_relaxed)) order_by_clocks();
     sanitized_home_.start_here();
     start_.enter();
     sanitized_home_.leave_for(fibers_[0].sanitized);
@@ -131,17 +133,42 @@ Block::Arrival Block::let_next_run(Fiber& fiber) {
 
 void Block::enter_warp(int w) {
     warp_ = &warps_[w];
-    enter_interval(w, warp_->interval);
+    enter_interval(w, warp_->interval, warp_->since);
 }
 
-void Block::enter_interval(int warp, std::uint32_t interval) {
+void Block::enter_interval(int warp, std::uint32_t interval, std::uint32_t since) {
     warp_interval_ = interval;
-    shared.enter_warp(warp, interval);
+    shared.enter_warp(warp, interval, since);
+    global.enter_warp(since);
 }
 
-void Block::read_shared_vector(SharedMemory::Cells cells, SourceSite site) {
-    traffic.shared(false, cells.offset(), cells.bytes(), current_thread_, site);
-    shared.read(cells, current_thread_, warp_interval_, site);
+/// Intervals cannot tell the order of what comes now. All that happened so far keeps its number.
+void Block::order_by_clocks() {
+    if (has_clocks_) return;
+    has_clocks_ = true;
+    launch_->needs_clocks.store(true, std::memory_order_relaxed);
+    clocks_.start_block(threads_);
+    global.order_by(clocks_, shared.last_interval());
+    shared.order_by(clocks_);
+    for (Warp& w : warps_) w.interval = shared.open_warp_interval();
+    enter_warp(warp_index());
+}
+
+/// These lanes of a warp have met: each knows what any of them did and knew.
+void Block::order_lanes(Warp& w, std::uint32_t lanes) {
+    order_by_clocks();
+    const int first = int(&w - warps_.data()) * 32;
+    ThreadClocks::Clock together;
+    for (std::uint32_t l = lanes; l; l &= l - 1)
+        clocks_.release(first + std::countr_zero(l), w.interval, w.since, together);
+    for (std::uint32_t l = lanes; l; l &= l - 1) clocks_.acquire(first + std::countr_zero(l), together);
+    w.interval = shared.open_warp_interval();
+    enter_warp(warp_index());
+}
+
+void Block::read_shared_vector(SharedMemory::Elements elements, SourceSite site) {
+    traffic.shared(false, elements.offset(), elements.bytes(), current_thread_, site);
+    shared.read(elements, current_thread_, warp_interval_, site);
 }
 
 int Block::next_runnable() {
@@ -202,11 +229,12 @@ std::uint64_t Block::meet_warp_out_of_sight(Call call, std::uint64_t value, int 
 }
 
 void Block::release_barrier() {
-    enter_interval(warp_index(), shared.open_block_interval());
+    const std::uint32_t interval = shared.open_block_interval();
     for (Warp& w : warps_) {
         w.runnable = w.live;
-        w.interval = warp_interval_;
+        w.interval = w.since = interval;
     }
+    enter_warp(warp_index());
     at_barrier_ = 0;
     order_.complete();
     global.open_block_interval();
@@ -279,11 +307,10 @@ void Block::complete(Warp& w, int pending_index) {
     switch (done.call.kind) {
         case Collective::syncwarp:
             w.order.complete();
-            // A mask that leaves lanes out orders only some pairs. The shadow keeps one interval per warp, so such a
-            // call counts as ordering nothing: too strict, never too lax.
+            if (done.arrived != w.live || has_clocks_) order_lanes(w, done.arrived);
             if (done.arrived != w.live) break;
-            w.interval = shared.open_warp_interval();
-            enter_interval(warp_index(), w.interval);
+            w.interval = w.since = shared.open_warp_interval();
+            enter_warp(warp_index());
             if (recorder_) recorder_->warp_barrier(int(&w - warps_.data()));
             break;
         case Collective::shfl:

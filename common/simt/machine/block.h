@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +20,7 @@
 #include "common/simt/memory/global_shadow.h"
 #include "common/simt/memory/sanitizers.h"
 #include "common/simt/memory/shared_memory.h"
+#include "common/simt/memory/thread_clocks.h"
 #include "common/simt/report/machine_error.h"
 
 namespace simt {
@@ -54,7 +56,8 @@ class Block final : private SharedMemory::Owner {
         Checks checks;
         std::optional<LaunchLog::Detail> count;  ///< what to count
         GlobalLaunchShadow& global;
-        TraceLog* trace;  ///< who listens, if somebody does
+        std::atomic<bool>& needs_clocks;  ///< set by a block whose threads met as intervals cannot tell
+        TraceLog* trace;                  ///< who listens, if somebody does
         void (*body)(const void*);
         const void* arguments;
     };
@@ -105,18 +108,18 @@ class Block final : private SharedMemory::Owner {
     int lane() const { return int(unsigned(current_thread_) % 32); }
     std::uint32_t warp_interval() const { return warp_interval_; }
 
-    [[gnu::always_inline]] void read_shared(SharedMemory::Cells cells, SourceSite site) {
-        if (cells.count > 1) {
-            if (traffic.counts() || !shared.open_to_reader(cells)) [[unlikely]]
-                read_shared_vector(cells, site);
+    [[gnu::always_inline]] void read_shared(SharedMemory::Elements elements, SourceSite site) {
+        if (elements.count > 1) {
+            if (traffic.counts() || !shared.open_to_reader(elements)) [[unlikely]]
+                read_shared_vector(elements, site);
             return;
         }
-        traffic.shared(false, cells.offset(), cells.bytes(), current_thread_, site);
-        shared.read(cells, current_thread_, warp_interval_, site);
+        traffic.shared(false, elements.offset(), elements.bytes(), current_thread_, site);
+        shared.read(elements, current_thread_, warp_interval_, site);
     }
-    [[gnu::always_inline]] void write_shared(SharedMemory::Cells cells, SourceSite site) {
-        traffic.shared(true, cells.offset(), cells.bytes(), current_thread_, site);
-        shared.write(cells, current_thread_, warp_interval_, site);
+    [[gnu::always_inline]] void write_shared(SharedMemory::Elements elements, SourceSite site) {
+        traffic.shared(true, elements.offset(), elements.bytes(), current_thread_, site);
+        shared.write(elements, current_thread_, warp_interval_, site);
     }
     void access_global(bool write, int tensor, const void* p, std::size_t bytes, SourceSite site) {
         traffic.global(write, tensor, p, bytes, current_thread_, site);
@@ -175,8 +178,8 @@ class Block final : private SharedMemory::Owner {
     };
     struct Warp {
         std::uint32_t live, runnable;
-        std::uint32_t interval;
-        SanitizedBarrier order;  // of __syncwarp()
+        std::uint32_t interval, since;  // since: the interval that began when all lanes last met
+        SanitizedBarrier order;         // of __syncwarp()
         int pending_count;
         Pending pending[32];
         std::uint64_t value[32];
@@ -245,9 +248,11 @@ class Block final : private SharedMemory::Owner {
     Arrival let_others_run(Warp&, Fiber&, int thread);
     [[gnu::noinline]] Arrival let_next_run(Fiber&);
     Fiber* make_current(Fiber&, int thread);
-    void read_shared_vector(SharedMemory::Cells cells, SourceSite site);
+    void read_shared_vector(SharedMemory::Elements elements, SourceSite site);
     void enter_warp(int w);
-    void enter_interval(int warp, std::uint32_t interval);
+    void enter_interval(int warp, std::uint32_t interval, std::uint32_t since);
+    void order_by_clocks();
+    void order_lanes(Warp&, std::uint32_t lanes);
     void run_warp_instruction(Warp&, const Pending&);
     [[gnu::noinline]] int next_runnable();
     [[gnu::noinline]] int join(Warp&, Call call, SourceSite site, const WarpInstruction* run);
@@ -284,6 +289,8 @@ class Block final : private SharedMemory::Owner {
     Fiber* fiber_ = nullptr;
     Warp* warp_ = nullptr;             // of the running thread
     std::uint32_t warp_interval_ = 0;  // of that warp
+    ThreadClocks clocks_;
+    bool has_clocks_ = false;  // this block
     int at_barrier_ = 0, first_at_barrier_ = 0;
     SourceSite barrier_site_;
     std::vector<std::pair<const void*, std::unique_ptr<Companion>>> companions_;  // with the addresses of their kKind

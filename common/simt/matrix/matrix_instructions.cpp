@@ -17,7 +17,7 @@ void run_ldmatrix(Block& block, int warp, const std::array<const void*, 32>& row
         if (block.checks() == Checks::on) {
             const std::size_t offset = block.shared.offset_of(row.address);
             const int thread = warp * 32 + lane;
-            block.shared.read(SharedMemory::cells_of(offset, 16, row.element_bytes), thread, block.warp_interval(),
+            block.shared.read(SharedMemory::elements_of(offset, 16, row.element_bytes), thread, block.warp_interval(),
                               row.site);
             block.traffic.shared(false, offset, 16, thread, row.site);
         }

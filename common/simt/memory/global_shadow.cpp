@@ -179,6 +179,8 @@ void GlobalShadow::start_block(GlobalLaunchShadow& launch, std::uint64_t block) 
         block_interval_ = 0;
     }
     first_interval_ = ++block_interval_;
+    if (clocks_) readers_.clear();
+    clocks_ = nullptr;
     waited_.reset();
 }
 
@@ -269,16 +271,42 @@ void GlobalShadow::touch(bool write, const GlobalRegion& region, std::uintptr_t 
     }
 }
 
+bool GlobalShadow::write_races_with(const Cell& c, int thread) const {
+    return c.write_interval == block_interval_ && c.writer != thread &&
+           !(same_warp(c.writer, thread) && c.write_warp_interval < since_) &&
+           !(clocks_ && clocks_->knows(thread, c.writer, c.write_warp_interval));
+}
+
+bool GlobalShadow::noted_read_races_with(const Cell& c, int thread) const {
+    if (c.read_interval != block_interval_) return false;
+    const bool ordered = same_warp(c.reader, thread) && c.read_warp_interval < since_;
+    return c.readers == Readers::several_warps || (!ordered && (c.readers == Readers::one_warp || c.reader != thread));
+}
+
+/// As SharedMemory's.
+int GlobalShadow::noted_reader_unknown_to(const Cell& c, int thread) const {
+    if (c.read_warp_interval > before_clocks_ || !noted_read_races_with(c, thread)) return -1;
+    const auto is_known = [&](int reader) {
+        return reader == thread || (same_warp(reader, thread) && c.read_warp_interval < since_) ||
+               clocks_->knows(thread, reader, c.read_warp_interval);
+    };
+    if (!is_known(c.reader)) return c.reader;
+    return c.readers != Readers::one_thread && !is_known(c.other_reader) ? c.other_reader : -1;
+}
+
 void GlobalShadow::read_cell(Cell& c, std::uintptr_t address, const GlobalAccessRecord& access,
                              std::uint32_t warp_interval) {
     const int thread = access.thread;
-    if (c.write_interval == block_interval_ && c.writer != thread &&
-        !(same_warp(c.writer, thread) && c.write_warp_interval < warp_interval)) [[unlikely]]
+    if (write_races_with(c, thread)) [[unlikely]]
         race("reads", address, access, "wrote", {c.writer, c.write_tensor, c.write_site});
 
+    if (clocks_) {
+        readers_[address].add(thread, warp_interval, access.site);
+        if (c.read_interval == block_interval_) return;  // the note may be of a read before there were clocks
+    }
     const bool starts_afresh =
         c.read_interval != block_interval_ ||
-        (c.readers != Readers::several_warps && same_warp(c.reader, thread) && c.read_warp_interval < warp_interval);
+        (c.readers != Readers::several_warps && same_warp(c.reader, thread) && c.read_warp_interval < since_);
     if (starts_afresh) {
         c.readers = Readers::one_thread;
     } else if (!same_warp(c.reader, thread) || (c.reader != thread && c.readers != Readers::several_warps)) {
@@ -296,20 +324,21 @@ void GlobalShadow::read_cell(Cell& c, std::uintptr_t address, const GlobalAccess
 void GlobalShadow::write_cell(Cell& c, std::uintptr_t address, const GlobalAccessRecord& access,
                               std::uint32_t warp_interval) {
     const int thread = access.thread;
-    if (c.write_interval == block_interval_ && c.writer != thread &&
-        !(same_warp(c.writer, thread) && c.write_warp_interval < warp_interval)) [[unlikely]]
+    if (write_races_with(c, thread)) [[unlikely]]
         race("writes", address, access, "wrote", {c.writer, c.write_tensor, c.write_site});
 
-    if (c.read_interval == block_interval_) {
-        const bool ordered = same_warp(c.reader, thread) && c.read_warp_interval < warp_interval;
-        const bool races =
-            c.readers == Readers::several_warps || (!ordered && (c.readers == Readers::one_warp || c.reader != thread));
-        if (races) [[unlikely]] {
-            const bool other =
-                c.reader == thread || (c.readers == Readers::several_warps && same_warp(c.reader, thread));
+    if (clocks_) [[unlikely]] {
+        ReaderList& readers = readers_[address];
+        if (const auto reader = readers.unknown_to(thread, since_, 0, *clocks_); reader.thread >= 0)
+            race("writes", address, access, "read", {reader.thread, c.read_tensor, reader.site});
+        readers.clear();
+        if (const int reader = noted_reader_unknown_to(c, thread); reader >= 0)
             race("writes", address, access, "read",
-                 {other ? c.other_reader : c.reader, c.read_tensor, other ? c.other_read_site : c.read_site});
-        }
+                 {reader, c.read_tensor, reader == c.reader ? c.read_site : c.other_read_site});
+    } else if (noted_read_races_with(c, thread)) [[unlikely]] {
+        const bool other = c.reader == thread || (c.readers == Readers::several_warps && same_warp(c.reader, thread));
+        race("writes", address, access, "read",
+             {other ? c.other_reader : c.reader, c.read_tensor, other ? c.other_read_site : c.read_site});
     }
     c.write_interval = block_interval_;
     c.write_warp_interval = warp_interval;

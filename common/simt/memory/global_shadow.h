@@ -16,7 +16,9 @@
 #include "common/simt/language/cuda_names.h"
 #include "common/simt/memory/chunk_index.h"
 #include "common/simt/memory/global_memory.h"
+#include "common/simt/memory/reader_list.h"
 #include "common/simt/memory/tensor_names.h"
+#include "common/simt/memory/thread_clocks.h"
 #include "common/simt/report/fault_handler.h"
 #include "common/simt/report/machine_error.h"
 #include "common/simt/report/source_site.h"
@@ -153,7 +155,15 @@ class GlobalShadow {
 
     void open_block_interval() {
         ++block_interval_;
+        if (clocks_) readers_.clear();
         if (waited_.any()) waited_.set();  // who comes out of a barrier has waited, if anyone before it had
+    }
+
+    /// As SharedMemory's: whose accesses follow, and who knows the order of what intervals leave open.
+    void enter_warp(std::uint32_t since) { since_ = since; }
+    void order_by(const ThreadClocks& clocks, std::uint32_t before_clocks) {
+        clocks_ = &clocks;
+        before_clocks_ = before_clocks;
     }
 
     /// The thread waits for the launch before this one, where that may still run.
@@ -206,6 +216,9 @@ class GlobalShadow {
     void read_cell(Cell& c, std::uintptr_t address, const GlobalAccessRecord& access, std::uint32_t warp_interval);
     void write_cell(Cell& c, std::uintptr_t address, const GlobalAccessRecord& access, std::uint32_t warp_interval);
     static bool same_warp(int a, int b) { return a / 32 == b / 32; }
+    bool write_races_with(const Cell& c, int thread) const;
+    bool noted_read_races_with(const Cell& c, int thread) const;
+    int noted_reader_unknown_to(const Cell& c, int thread) const;
     bool written_here(const Cell& c) const { return c.write_interval >= first_interval_; }
 
     // These return while the machine is lenient.
@@ -224,7 +237,11 @@ class GlobalShadow {
     std::uint32_t recent_chunk_ = 0;
     // Intervals only grow, across blocks too: what an earlier block left in a chunk is older than first_interval_.
     std::uint32_t first_interval_ = 1, block_interval_ = 1;
-    std::bitset<1024> waited_;  // by thread: for the launch before
+    std::uint32_t since_ = 1;                                 // when the lanes of the running warp last met
+    const ThreadClocks* clocks_ = nullptr;                    // of the block, if it has any
+    std::uint32_t before_clocks_ = 0;                         // the last interval of a warp before there were
+    std::unordered_map<std::uintptr_t, ReaderList> readers_;  // of an element, by its address, where there are clocks
+    std::bitset<1024> waited_;                                // by thread: for the launch before
 };
 
 }  // namespace cpu

@@ -21,9 +21,9 @@ void SharedMemory::start_block(std::size_t bytes) {
         memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded)));
         if (!memory_) throw std::bad_alloc();
         capacity_ = rounded;
-        cells_.assign(rounded / kCellBytes, Cell{});
+        lines_.assign(rounded / kLineBytes, Line{});
+        cells_.assign(first_byte_cell() + rounded, Cell{});
         sites_.resize(cells_.size());
-        lines_.assign(cells_.size() / kLineCells, Line{});
         open_to_.assign(lines_.size(), 0);
     }
     bytes_ = bytes;
@@ -31,6 +31,7 @@ void SharedMemory::start_block(std::size_t bytes) {
     forbid_access(memory_.get() + bytes, capacity_ - kNowhereBytes - bytes);
     std::memset(memory_.get(), 0xFF, bytes);
     regions_.clear();
+    clocks_ = nullptr;
     if (last_interval_ > UINT32_MAX / 2 || copies_in_flight_ > 0) {  // a block that failed leaves copies behind
         std::ranges::fill(cells_, Cell{});
         std::ranges::fill(lines_, Line{});
@@ -39,6 +40,16 @@ void SharedMemory::start_block(std::size_t bytes) {
         copies_in_flight_ = 0;
     }
     first_interval_ = open_block_interval();
+}
+
+void SharedMemory::order_by(const ThreadClocks& clocks) {
+    clocks_ = &clocks;
+    noted_since_ = 0;
+    whole_block_ = audience(open_warp_interval(), 0);  // nothing is open to anybody: each reader comes into a list
+    cell_readers_.resize(cells_.size());
+    line_readers_.resize(lines_.size());
+    for (ReaderList& readers : cell_readers_) readers.clear();
+    for (ReaderList& readers : line_readers_) readers.clear();
 }
 
 void* SharedMemory::nowhere() { return std::memset(memory_.get() + capacity_ - kNowhereBytes, 0xFF, kNowhereBytes); }
@@ -59,47 +70,69 @@ std::string SharedMemory::element_name(std::size_t offset) const {
     return "shared byte " + std::to_string(offset);
 }
 
-void SharedMemory::read_vector(Cells cells, int thread, std::uint32_t warp_interval, SourceSite site) {
-    Line* const line = line_of(cells);
-    if (!line || !may_read(line->cell, thread, warp_interval)) {
-        read_one_by_one(cells, thread, warp_interval, site);
+void SharedMemory::read_vector(Elements elements, int thread, std::uint32_t warp_interval, SourceSite site) {
+    Line* const line = line_of(elements);
+    if (!line || !may_read(line->cell, thread)) {
+        read_one_by_one(elements, thread, warp_interval, site);
         return;
     }
     if (!knows_reader(line->cell, thread, warp_interval))
         remember_reader(line->cell, line->sites, thread, warp_interval, site);
     // Now that the note has this reader: whoever else may read the same need not be looked at.
-    if (line->cell.readers != Readers::one_thread)
-        open_to_[cells.first / kLineCells] =
-            (line->cell.readers == Readers::one_warp ? warp_ : whole_block_) + cells.step;
+    if (line->cell.readers != Readers::one_thread && !clocks_)
+        open_to_[elements.first / kLineBytes] =
+            (line->cell.readers == Readers::one_warp ? warp_ : whole_block_) + elements.width;
 }
 
-void SharedMemory::read_one_by_one(Cells cells, int thread, std::uint32_t warp_interval, SourceSite site) {
-    for (std::size_t i = 0; i < cells.count; ++i) read_cell(cells.first + i * cells.step, thread, warp_interval, site);
-    hand_to_line(cells);
+void SharedMemory::read_one_by_one(Elements elements, int thread, std::uint32_t warp_interval, SourceSite site) {
+    for (std::size_t i = 0; i < elements.count; ++i)
+        read_element(elements.first + i * elements.width, elements.width, thread, warp_interval, site);
+    hand_to_line(elements);
 }
 
-void SharedMemory::write_vector(Cells cells, int thread, std::uint32_t warp_interval, SourceSite site) {
-    const Line* const same = line_of(cells);
-    if (!same || write_races_with(same->cell, thread, warp_interval) ||
-        reads_race_with(same->cell, thread, warp_interval))
-        write_one_by_one(cells, thread, warp_interval, site);
-    if (!is_line(cells)) return;
-    Line& line = lines_[cells.first / kLineCells];
+void SharedMemory::write_vector(Elements elements, int thread, std::uint32_t warp_interval, SourceSite site) {
+    const Line* const same = line_of(elements);
+    if (!same || write_races_with(same->cell, thread) || reads_race_with(same->cell, thread))
+        write_one_by_one(elements, thread, warp_interval, site);
+    if (!is_line(elements)) return;
+    Line& line = lines_[elements.first / kLineBytes];
     line.cell.write_interval = warp_interval;
     line.cell.writer = static_cast<std::uint16_t>(thread);
     // Whoever may write after this may do so after the reads before it too: they need no memory any more.
     line.cell.read_interval = 0;
     line.sites.write = site;
-    line.step = cells.step;
+    line.step = elements.width;
+    line.cell_bytes = 0;
     line.cells_know_writer = false;
+    if (clocks_) line_readers_[elements.first / kLineBytes].clear();
 }
 
-void SharedMemory::write_one_by_one(Cells cells, int thread, std::uint32_t warp_interval, SourceSite site) {
-    for (std::size_t i = 0; i < cells.count; ++i) write_cell(cells.first + i * cells.step, thread, warp_interval, site);
+void SharedMemory::write_one_by_one(Elements elements, int thread, std::uint32_t warp_interval, SourceSite site) {
+    for (std::size_t i = 0; i < elements.count; ++i)
+        write_element(elements.first + i * elements.width, elements.width, thread, warp_interval, site);
 }
 
-void SharedMemory::remember_reader(Cell& c, Sites& sites, int thread, std::uint32_t warp_interval,
-                                   SourceSite site) const {
+template <class Use>
+void SharedMemory::with_cells(std::size_t offset, std::size_t width, Use&& use) {
+    const std::size_t line = offset / kLineBytes;
+    ask_cells(line, width);
+    const std::size_t cell_bytes = lines_[line].cell_bytes;
+    for (std::size_t o = offset; o < offset + width; o += cell_bytes) use(cell_of(o, cell_bytes));
+}
+
+void SharedMemory::read_finer(std::size_t offset, std::size_t width, int thread, std::uint32_t warp_interval,
+                              SourceSite site) {
+    with_cells(offset, width, [&](std::size_t cell) { read_cell(cell, thread, warp_interval, site); });
+}
+
+void SharedMemory::write_finer(std::size_t offset, std::size_t width, int thread, std::uint32_t warp_interval,
+                               SourceSite site) {
+    with_cells(offset, width, [&](std::size_t cell) { write_cell(cell, thread, warp_interval, site); });
+}
+
+void SharedMemory::remember_reader(Cell& c, Sites& sites, int thread, std::uint32_t warp_interval, SourceSite site) {
+    if (clocks_) [[unlikely]]
+        return list_reader(c, thread, warp_interval, site);
     // Earlier reads of this warp that a __syncwarp() already orders before this one need no memory of their own:
     // whatever races with them races with this read too.
     const bool starts_afresh =
@@ -116,32 +149,94 @@ void SharedMemory::remember_reader(Cell& c, Sites& sites, int thread, std::uint3
     sites.read = site;
 }
 
+void SharedMemory::list_reader(const Cell& c, int thread, std::uint32_t warp_interval, SourceSite site) {
+    readers_of(c).add(thread, warp_interval, site);
+}
+
+ReaderList& SharedMemory::readers_of(const Cell& c) {
+    const auto bytes_after = [&c](const auto& notes) {
+        return std::size_t(reinterpret_cast<const std::byte*>(&c) - reinterpret_cast<const std::byte*>(notes.data()));
+    };
+    if (&c >= cells_.data() && &c < cells_.data() + cells_.size())
+        return cell_readers_[bytes_after(cells_) / sizeof(Cell)];
+    return line_readers_[bytes_after(lines_) / sizeof(Line)];
+}
+
+bool SharedMemory::reads_race_by_clocks(const Cell& c, int thread) {
+    ReaderList& readers = readers_of(c);
+    if (readers.unknown_to(thread, since_, block_interval_, *clocks_).thread >= 0) return true;
+    readers.clear();  // whoever may write after this write may do so after those reads too
+    return noted_reader_unknown_to(c, thread) >= 0;
+}
+
+/// Of reads before there were clocks one or two readers are noted, though more may have read. Where the writer knows
+/// those, it is believed to know the others.
+int SharedMemory::noted_reader_unknown_to(const Cell& c, int thread) const {
+    if (!noted_reader_races_with(c, thread)) return -1;
+    const auto is_known = [&](int reader) {
+        return reader == thread || (same_warp(reader, thread) && c.read_interval < since_) ||
+               clocks_->knows(thread, reader, c.read_interval);
+    };
+    if (!is_known(c.reader)) return c.reader;
+    return c.readers != Readers::one_thread && !is_known(c.other_reader) ? c.other_reader : -1;
+}
+
+/// From now on the cells of a line speak for themselves, and none of them for more than `width` bytes.
+void SharedMemory::ask_cells(std::size_t number, std::size_t width) {
+    Line& line = lines_[number];
+    if (line.step) hand_to_cells(number);
+    if (line.cell_bytes == width) return;
+    const std::size_t begin = number * kLineBytes, end = begin + kLineBytes, from_width = line.cell_bytes;
+    bool of_this_block = false;
+    for (std::size_t o = begin; from_width && o < end; o += from_width) {
+        const Cell& c = cells_[cell_of(o, from_width)];
+        of_this_block |= c.write_interval >= first_interval_ || c.read_interval >= first_interval_;
+    }
+    if (of_this_block && from_width < width) return;
+    for (std::size_t o = begin; o < end; o += width) {
+        const std::size_t to = cell_of(o, width),
+                          from = of_this_block ? cell_of(o / from_width * from_width, from_width) : to;
+        if (!of_this_block) cells_[to] = {};
+        if (to == from) continue;
+        cells_[to] = cells_[from];
+        sites_[to] = sites_[from];
+        if (clocks_) cell_readers_[to] = cell_readers_[from];
+    }
+    line.cell_bytes = std::uint16_t(width);
+}
+
 /// From now on the cells of a line are touched in another way than all at once.
 void SharedMemory::hand_to_cells(std::size_t number) {
     Line& line = lines_[number];
-    for (std::size_t i = number * kLineCells; i < (number + 1) * kLineCells; i += line.step) {
+    for (std::size_t o = number * kLineBytes; o < (number + 1) * kLineBytes; o += line.step) {
+        const std::size_t i = cell_of(o, line.step);
         const Cell before = cells_[i];
         const SourceSite written_at = sites_[i].write;
         cells_[i] = line.cell;
         sites_[i] = line.sites;
+        if (clocks_) cell_readers_[i] = line_readers_[number];
         if (!line.cells_know_writer) continue;
         cells_[i].write_interval = before.write_interval;
         cells_[i].writer = before.writer;
         sites_[i].write = written_at;
     }
+    line.cell_bytes = line.step;
     line.step = 0;
 }
 
-/// A thread has just read these cells without a race. If they are a line, and the same happened to all of them, the
+/// A thread has just read these elements without a race. If they are a line, and the same happened to all of them, the
 /// line takes over. Who wrote which may differ: of those written in one interval the reader wrote all, or they are
-/// ordered before it, and then before its whole warp.
-void SharedMemory::hand_to_line(Cells cells) {
-    if (!is_line(cells)) return;
-    const Cell& first = cells_[cells.first];
-    const Sites& sites = sites_[cells.first];
-    for (std::size_t i = 1; i < cells.count; ++i) {
-        const Cell& c = cells_[cells.first + i * cells.step];
-        const Sites& s = sites_[cells.first + i * cells.step];
+/// ordered before it, and then before its whole warp. Clocks know each thread by itself.
+void SharedMemory::hand_to_line(Elements elements) {
+    if (!is_line(elements) || clocks_) return;
+    Line& line = lines_[elements.first / kLineBytes];
+    if (line.cell_bytes != elements.width) return;
+    const std::size_t first_cell = cell_of(elements.first, elements.width);
+    const Cell& first = cells_[first_cell];
+    const Sites& sites = sites_[first_cell];
+    for (std::size_t o = elements.width; o < kLineBytes; o += elements.width) {
+        const Cell& c = cells_[cell_of(elements.first + o, elements.width)];
+        const Sites& s = sites_[cell_of(elements.first + o, elements.width)];
         if (c.write_interval != first.write_interval || c.read_interval != first.read_interval ||
             c.readers != first.readers || c.reader != first.reader || s.read != sites.read)
             return;
@@ -149,40 +244,37 @@ void SharedMemory::hand_to_line(Cells cells) {
             (c.other_reader != first.other_reader || s.other_read != sites.other_read))
             return;
     }
-    Line& line = lines_[cells.first / kLineCells];
     line.cell = first;
     line.sites = sites;
-    line.step = cells.step;
+    line.step = elements.width;
+    line.cell_bytes = 0;
     line.cells_know_writer = true;
 }
 
-void SharedMemory::take_off(Cells cells, int thread, std::uint32_t warp_interval, SourceSite site) {
-    write(cells, thread, warp_interval, site);
+void SharedMemory::take_off(Elements elements, int thread, std::uint32_t warp_interval, SourceSite site) {
+    write(elements, thread, warp_interval, site);
     const auto depart = [](Cell& c) {
         c.write_interval = kInFlight;
         c.writer = kNoThread;
     };
-    if (Line* const line = line_of(cells))
+    if (Line* const line = line_of(elements))
         depart(line->cell);
     else
-        for (std::size_t i = 0; i < cells.count; ++i) depart(cell(cells.first + i * cells.step));
+        with_cells(elements.first, elements.bytes(), [&](std::size_t cell) { depart(cells_[cell]); });
     ++copies_in_flight_;
 }
 
-void SharedMemory::land(Cells cells, int thread, std::uint32_t warp_interval, SourceSite site) {
+void SharedMemory::land(Elements elements, int thread, std::uint32_t warp_interval, SourceSite site) {
     const auto arrive = [&](Cell& c, Sites& sites) {
         c.write_interval = warp_interval;
         c.writer = static_cast<std::uint16_t>(thread);
         sites.write = site;
     };
-    if (Line* const line = line_of(cells)) {
+    if (Line* const line = line_of(elements)) {
         arrive(line->cell, line->sites);
         line->cells_know_writer = false;
     } else {
-        for (std::size_t i = 0; i < cells.count; ++i) {
-            const std::size_t index = cells.first + i * cells.step;
-            arrive(cell(index), sites_[index]);
-        }
+        with_cells(elements.first, elements.bytes(), [&](std::size_t cell) { arrive(cells_[cell], sites_[cell]); });
     }
     --copies_in_flight_;
 }
@@ -191,22 +283,37 @@ void SharedMemory::uninitialised(std::size_t cell, int thread, SourceSite site) 
     if (ScopedLeniency::active()) return;
     owner_.fail({.fault = Fault::uninitialised_read,
                  .first = {thread, site},
-                 .what = "thread " + std::to_string(thread) + " reads " + element_name(cell * kCellBytes) +
+                 .what = "thread " + std::to_string(thread) + " reads " + element_name(offset_of_cell(cell)) +
                          ", which nobody has written yet in this block",
                  .advice = "shared memory holds garbage when a block starts: write every element that is read, "
                            "the padding of ragged tiles too, and if another thread was to write it, let a "
                            "barrier lie between"});
 }
 
+void SharedMemory::race_with_reader(std::size_t cell, int thread, SourceSite site) {
+    const Cell& c = cells_[cell];
+    if (clocks_)
+        if (const auto reader = readers_of(c).unknown_to(thread, since_, block_interval_, *clocks_);
+            reader.thread >= 0) {
+            race("writes", cell, thread, site, "read", reader.thread, reader.site);
+            return;
+        }
+    const bool other = clocks_
+                           ? noted_reader_unknown_to(c, thread) != c.reader
+                           : c.reader == thread || (c.readers == Readers::several_warps && same_warp(c.reader, thread));
+    race("writes", cell, thread, site, "read", other ? c.other_reader : c.reader,
+         other ? sites_[cell].other_read : sites_[cell].read);
+}
+
 void SharedMemory::race(const char* does, std::size_t cell, int thread, SourceSite site, const char* did, int other,
                         SourceSite other_site) const {
     if (ScopedLeniency::active()) return;
-    if (cells_[cell].write_interval == kInFlight) owner_.fail_in_flight(does, cell * kCellBytes, thread, site);
+    if (cells_[cell].write_interval == kInFlight) owner_.fail_in_flight(does, offset_of_cell(cell), thread, site);
     const bool writes = does == std::string_view("writes"), wrote = did == std::string_view("wrote");
     owner_.fail({.fault = Fault::race,
                  .first = {thread, site},
                  .second = {other, other_site},
-                 .what = "thread " + std::to_string(thread) + " " + does + " " + element_name(cell * kCellBytes) +
+                 .what = "thread " + std::to_string(thread) + " " + does + " " + element_name(offset_of_cell(cell)) +
                          ", which thread " + std::to_string(other) + " " + did + "; no barrier lies between",
                  .advice = race_advice({thread, site, writes}, {other, other_site, wrote})});
 }

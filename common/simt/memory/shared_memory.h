@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -7,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "common/simt/memory/reader_list.h"
+#include "common/simt/memory/thread_clocks.h"
 #include "common/simt/report/fault_handler.h"
 #include "common/simt/report/source_site.h"
 
@@ -23,16 +26,22 @@ inline namespace cpu {
 /// same number; so the number of a warp's interval alone tells which block interval it lies in, and a cell keeps no
 /// other.
 ///
-/// The shadow has a cell for every two bytes, because tiles of 16-bit types need it. A tile of wider elements uses
-/// every second or fourth cell only. Most accesses find in the cell all that they would leave there, and only look;
-/// so cells are small, and the source lines, wanted for messages alone, lie elsewhere.
+/// Blocks whose threads meet in other ways, such as some lanes of a warp, have clocks that tell the order of what
+/// intervals leave open: see order_by(). From then on a cell has a list of all who read it.
+///
+/// The shadow has a cell for every element. Elements of different widths may lie over the same bytes; then each 16
+/// bytes have cells of the narrowest width that they were touched with, until they are written as a whole. Most
+/// accesses find in the cell all that they would leave there, and only look; so cells are small, and the source lines,
+/// wanted for messages alone, lie elsewhere.
 ///
 /// Kernels mostly move vectors of 16 bytes. Bytes that are touched so have one note for all their cells, until somebody
 /// touches them otherwise; and most reads of them are over after two comparisons, see open_to_reader().
 class SharedMemory {
   public:
     static constexpr std::size_t kAlignment = 1024;
-    static constexpr std::size_t kCellBytes = 2;
+    /// Whether accesses to elements of this type can be watched.
+    template <class T>
+    static constexpr bool takes = std::has_single_bit(sizeof(T)) && sizeof(T) <= 16;
     static constexpr std::size_t kNowhereBytes = 64;
     static constexpr std::size_t kForbiddenBytes = 64;  // between the block's memory and nowhere(), at least
 
@@ -56,19 +65,18 @@ class SharedMemory {
         int rows, columns, pitch, element_bytes;
     };
 
-    /// What one access touches: of each element its first cell. Small enough to be passed in a register.
-    struct Cells {
-        std::uint32_t first;
-        std::uint16_t count, step;
+    /// What one access touches: neighbouring elements of a width in bytes. Small enough to be passed in a register.
+    struct Elements {
+        std::uint32_t first;  ///< its offset
+        std::uint16_t count, width;
 
-        std::size_t offset() const { return first * kCellBytes; }
-        std::size_t bytes() const { return std::size_t{count} * step * kCellBytes; }
+        std::size_t offset() const { return first; }
+        std::size_t bytes() const { return std::size_t{count} * width; }
     };
 
-    /// The cells of `bytes` bytes from `offset` on, in elements of `element_bytes` each.
-    static Cells cells_of(std::size_t offset, std::size_t bytes, std::size_t element_bytes) {
-        return {std::uint32_t(offset / kCellBytes), std::uint16_t(bytes / element_bytes),
-                std::uint16_t(element_bytes / kCellBytes)};
+    /// Those in `bytes` bytes from `offset` on, of `element_bytes` each: a power of two, which they are aligned to.
+    static Elements elements_of(std::size_t offset, std::size_t bytes, std::size_t element_bytes) {
+        return {std::uint32_t(offset), std::uint16_t(bytes / element_bytes), std::uint16_t(element_bytes)};
     }
 
     /// Makes ready for a new block: fills with 0xFF (NaN in every floating-point type here), forgets all accesses.
@@ -84,11 +92,13 @@ class SharedMemory {
     /// Opens a new interval of the block, and so of each warp, and returns its number.
     std::uint32_t open_block_interval() {
         block_interval_ = ++last_interval_;
+        noted_since_ = clocks_ ? 0 : block_interval_;
         whole_block_ = audience(block_interval_, 0);
         return block_interval_;
     }
 
     std::uint32_t block_interval() const { return block_interval_; }
+    std::uint32_t last_interval() const { return last_interval_; }
 
     /// Opens a new interval of one warp and returns its number.
     std::uint32_t open_warp_interval() { return ++last_interval_; }
@@ -102,38 +112,46 @@ class SharedMemory {
     /// "K_j(3, 5)" for the element at `offset`.
     std::string element_name(std::size_t offset) const;
 
-    /// From now on accesses are those of this warp's threads, in this interval of it.
-    void enter_warp(int warp, std::uint32_t interval) { warp_ = audience(interval, warp + 1); }
+    /// From now on accesses are those of this warp's threads, in this interval of it. `since`: the interval that began
+    /// when all of its lanes last met.
+    void enter_warp(int warp, std::uint32_t interval, std::uint32_t since) {
+        warp_ = audience(interval, warp + 1);
+        since_ = since;
+    }
+
+    /// From now on, until the block ends, these clocks know the order of what intervals do not order. `since`: a warp's
+    /// interval may now also begin when some of its threads pass on what they know.
+    void order_by(const ThreadClocks& clocks);
 
     /// Whether a read would pass every check and leave nothing new in the shadow. May say no where that is not so.
-    [[gnu::always_inline]] bool open_to_reader(Cells cells) const {
-        if (!is_line(cells)) return false;
-        const std::uint64_t open_to = open_to_[cells.first / kLineCells] - cells.step;
+    [[gnu::always_inline]] bool open_to_reader(Elements elements) const {
+        if (!is_line(elements)) return false;
+        const std::uint64_t open_to = open_to_[elements.first / kLineBytes] - elements.width;
         return open_to == whole_block_ || open_to == warp_;
     }
 
     /// Checks and remembers a read.
-    [[gnu::always_inline]] void read(Cells cells, int thread, std::uint32_t warp_interval, SourceSite site) {
-        if (cells.count == 1)
-            read_cell(cells.first, thread, warp_interval, site);
+    [[gnu::always_inline]] void read(Elements elements, int thread, std::uint32_t warp_interval, SourceSite site) {
+        if (elements.count == 1)
+            read_element(elements.first, elements.width, thread, warp_interval, site);
         else
-            read_vector(cells, thread, warp_interval, site);
+            read_vector(elements, thread, warp_interval, site);
     }
 
     /// The same for a write.
-    [[gnu::always_inline]] void write(Cells cells, int thread, std::uint32_t warp_interval, SourceSite site) {
-        if (cells.count == 1)
-            write_cell(cells.first, thread, warp_interval, site);
+    [[gnu::always_inline]] void write(Elements elements, int thread, std::uint32_t warp_interval, SourceSite site) {
+        if (elements.count == 1)
+            write_element(elements.first, elements.width, thread, warp_interval, site);
         else
-            write_vector(cells, thread, warp_interval, site);
+            write_vector(elements, thread, warp_interval, site);
     }
 
     /// An asynchronous copy is on its way to these bytes: to issue it is a write, and until land() whoever reads or
     /// writes them is wrong.
-    void take_off(Cells cells, int thread, std::uint32_t warp_interval, SourceSite site);
+    void take_off(Elements elements, int thread, std::uint32_t warp_interval, SourceSite site);
 
     /// The copy has arrived: the bytes count as written by `thread` in its present interval.
-    void land(Cells cells, int thread, std::uint32_t warp_interval, SourceSite site);
+    void land(Elements elements, int thread, std::uint32_t warp_interval, SourceSite site);
 
   private:
     enum class Readers : std::uint8_t { one_thread, one_warp, several_warps };
@@ -148,15 +166,16 @@ class SharedMemory {
     struct Sites {
         SourceSite write, read, other_read;
     };
-    /// What happened last to 16 bytes that are touched as one vector: one note for all its cells.
+    /// 16 bytes. What happened last to them, if they are touched as one vector: one note for all their cells.
     struct Line {
         Cell cell;
         Sites sites;
-        std::uint16_t step = 0;          // from cell to cell of its elements; 0: ask the cells, not the line
+        std::uint16_t step = 0;          // the width of the elements that the note speaks for; 0: ask the cells
+        std::uint16_t cell_bytes = 0;    // what a cell stands for; 0: do not ask the cells, or nobody has touched them
         bool cells_know_writer = false;  // of each element; the line's stands for all when it is read
     };
 
-    static constexpr std::size_t kLineCells = 16 / kCellBytes;
+    static constexpr std::size_t kLineBytes = 16;
 
     // What a cell shows while an asynchronous copy fills it: written later than any interval, by a thread that does not
     // exist. So every access meets a conflict in the comparisons that it makes anyway.
@@ -165,95 +184,137 @@ class SharedMemory {
 
     static bool same_warp(int a, int b) { return unsigned(a ^ b) < 32; }
 
+    [[gnu::always_inline]] void read_element(std::size_t offset, std::size_t width, int thread,
+                                             std::uint32_t warp_interval, SourceSite site) {
+        if (lines_[offset / kLineBytes].cell_bytes != width) [[unlikely]]
+            read_finer(offset, width, thread, warp_interval, site);
+        else
+            read_cell(cell_of(offset, width), thread, warp_interval, site);
+    }
+
+    [[gnu::always_inline]] void write_element(std::size_t offset, std::size_t width, int thread,
+                                              std::uint32_t warp_interval, SourceSite site) {
+        if (lines_[offset / kLineBytes].cell_bytes != width) [[unlikely]]
+            write_finer(offset, width, thread, warp_interval, site);
+        else
+            write_cell(cell_of(offset, width), thread, warp_interval, site);
+    }
+
+    /// The cell of an element of so many bytes: there is one for every two bytes, and wider elements use every second,
+    /// fourth or eighth only. Cells for single bytes, which few kernels need, lie behind all others.
+    [[gnu::always_inline]] std::size_t cell_of(std::size_t offset, std::size_t width) const {
+        return width == 1 ? first_byte_cell() + offset : offset / 2;
+    }
+    std::size_t offset_of_cell(std::size_t cell) const {
+        return cell < first_byte_cell() ? 2 * cell : cell - first_byte_cell();
+    }
+    std::size_t first_byte_cell() const { return lines_.size() * kLineBytes / 2; }
+
     [[gnu::always_inline]] void read_cell(std::size_t index, int thread, std::uint32_t warp_interval, SourceSite site) {
-        Cell& c = cell(index);
+        Cell& c = cells_[index];
         if (c.write_interval < first_interval_) [[unlikely]]
             uninitialised(index, thread, site);
-        if (write_races_with(c, thread, warp_interval)) [[unlikely]]
+        if (write_races_with(c, thread)) [[unlikely]]
             race("reads", index, thread, site, "wrote", c.writer, sites_[index].write);
         if (!knows_reader(c, thread, warp_interval)) remember_reader(c, sites_[index], thread, warp_interval, site);
     }
 
     [[gnu::always_inline]] void write_cell(std::size_t index, int thread, std::uint32_t warp_interval,
                                            SourceSite site) {
-        Cell& c = cell(index);
-        if (write_races_with(c, thread, warp_interval)) [[unlikely]]
+        Cell& c = cells_[index];
+        if (write_races_with(c, thread)) [[unlikely]]
             race("writes", index, thread, site, "wrote", c.writer, sites_[index].write);
-        if (reads_race_with(c, thread, warp_interval)) [[unlikely]] {
-            const bool other =
-                c.reader == thread || (c.readers == Readers::several_warps && same_warp(c.reader, thread));
-            race("writes", index, thread, site, "read", other ? c.other_reader : c.reader,
-                 other ? sites_[index].other_read : sites_[index].read);
-        }
+        if (reads_race_with(c, thread)) [[unlikely]]
+            race_with_reader(index, thread, site);
         c.write_interval = warp_interval;
         c.writer = static_cast<std::uint16_t>(thread);
         sites_[index].write = site;
     }
 
-    void read_vector(Cells cells, int thread, std::uint32_t warp_interval, SourceSite site);
-    [[gnu::noinline]] void read_one_by_one(Cells cells, int thread, std::uint32_t warp_interval, SourceSite site);
-    void write_vector(Cells cells, int thread, std::uint32_t warp_interval, SourceSite site);
-    [[gnu::noinline]] void write_one_by_one(Cells cells, int thread, std::uint32_t warp_interval, SourceSite site);
+    [[gnu::noinline]] void read_finer(std::size_t offset, std::size_t width, int thread, std::uint32_t warp_interval,
+                                      SourceSite site);
+    [[gnu::noinline]] void write_finer(std::size_t offset, std::size_t width, int thread, std::uint32_t warp_interval,
+                                       SourceSite site);
 
-    /// Whether these are all the cells of 16 bytes: vectors are aligned to their size.
-    static bool is_line(Cells cells) { return cells.count > 1 && cells.count * cells.step == kLineCells; }
+    /// Makes the cells of a line speak for themselves, none of them for more than `width` bytes, and calls use(index)
+    /// for each of those of the `width` bytes from `offset` on.
+    template <class Use>
+    void with_cells(std::size_t offset, std::size_t width, Use&& use);
 
-    /// The line that speaks for these cells; null if they speak for themselves.
-    Line* line_of(Cells cells) {
-        if (!is_line(cells)) return nullptr;
-        Line& line = lines_[cells.first / kLineCells];
-        return line.step == cells.step ? &line : nullptr;
+    void read_vector(Elements elements, int thread, std::uint32_t warp_interval, SourceSite site);
+    [[gnu::noinline]] void read_one_by_one(Elements elements, int thread, std::uint32_t warp_interval, SourceSite site);
+    void write_vector(Elements elements, int thread, std::uint32_t warp_interval, SourceSite site);
+    [[gnu::noinline]] void write_one_by_one(Elements elements, int thread, std::uint32_t warp_interval,
+                                            SourceSite site);
+
+    /// Whether these are all the elements of 16 bytes: vectors are aligned to their size.
+    static bool is_line(Elements elements) { return elements.count > 1 && elements.bytes() == kLineBytes; }
+
+    /// The line that speaks for these elements; null if their cells speak for themselves.
+    Line* line_of(Elements elements) {
+        if (!is_line(elements)) return nullptr;
+        Line& line = lines_[elements.first / kLineBytes];
+        return line.step == elements.width ? &line : nullptr;
     }
 
-    /// A cell that speaks for itself.
-    Cell& cell(std::size_t index) {
-        if (lines_[index / kLineCells].step) [[unlikely]]
-            hand_to_cells(index / kLineCells);
-        return cells_[index];
-    }
-    [[gnu::noinline]] void hand_to_cells(std::size_t line);
-    void hand_to_line(Cells cells);
+    void ask_cells(std::size_t line, std::size_t width);
+    void hand_to_cells(std::size_t line);
+    void hand_to_line(Elements elements);
 
     /// The threads of a warp in one of its intervals, or of the whole block in one of the block's.
     static std::uint64_t audience(std::uint32_t interval, int warp_after) {
         return std::uint64_t{interval} << 32 | std::uint64_t(warp_after) << 8;
     }
 
-    bool may_read(const Cell& c, int thread, std::uint32_t warp_interval) const {
-        return c.write_interval >= first_interval_ && !write_races_with(c, thread, warp_interval);
+    bool may_read(const Cell& c, int thread) const {
+        return c.write_interval >= first_interval_ && !write_races_with(c, thread);
     }
 
-    bool write_races_with(const Cell& c, int thread, std::uint32_t warp_interval) const {
+    bool write_races_with(const Cell& c, int thread) const {
         return c.write_interval >= block_interval_ && c.writer != thread &&
-               !(same_warp(c.writer, thread) && c.write_interval < warp_interval);
+               !(same_warp(c.writer, thread) && c.write_interval < since_) &&
+               !(clocks_ && c.write_interval != kInFlight && clocks_->knows(thread, c.writer, c.write_interval));
     }
 
     /// Whether the cell need not remember a read: whatever would race with it races with one that the cell has.
     bool knows_reader(const Cell& c, int thread, std::uint32_t warp_interval) const {
         if (c.read_interval < block_interval_) return false;
-        if (c.readers == Readers::several_warps) return true;
+        if (c.readers == Readers::several_warps) return !clocks_;
         return same_warp(c.reader, thread) && c.read_interval >= warp_interval &&
                (c.readers == Readers::one_warp || c.reader == thread);
     }
 
-    void remember_reader(Cell& c, Sites& sites, int thread, std::uint32_t warp_interval, SourceSite site) const;
+    void remember_reader(Cell& c, Sites& sites, int thread, std::uint32_t warp_interval, SourceSite site);
+    [[gnu::noinline]] void list_reader(const Cell& c, int thread, std::uint32_t warp_interval, SourceSite site);
 
-    /// Whether a write by this thread races with a read that the cell remembers.
-    bool reads_race_with(const Cell& c, int thread, std::uint32_t warp_interval) const {
+    /// The list of all who read, of a cell or of a line's note.
+    ReaderList& readers_of(const Cell& c);
+
+    /// Whether a write by this thread races with a read that the cell, or its list, remembers.
+    bool reads_race_with(const Cell& c, int thread) {
+        if (c.read_interval < noted_since_) return false;
+        if (clocks_) [[unlikely]]
+            return reads_race_by_clocks(c, thread);
+        return noted_reader_races_with(c, thread);
+    }
+    bool noted_reader_races_with(const Cell& c, int thread) const {
         if (c.read_interval < block_interval_) return false;
         switch (c.readers) {
             case Readers::several_warps:
                 return true;
             case Readers::one_thread:
-                return c.reader != thread && !(same_warp(c.reader, thread) && c.read_interval < warp_interval);
+                return c.reader != thread && !(same_warp(c.reader, thread) && c.read_interval < since_);
             case Readers::one_warp:
-                return !(same_warp(c.reader, thread) && c.read_interval < warp_interval);
+                return !(same_warp(c.reader, thread) && c.read_interval < since_);
         }
         return true;
     }
+    [[gnu::noinline]] bool reads_race_by_clocks(const Cell& c, int thread);
+    int noted_reader_unknown_to(const Cell& c, int thread) const;
 
     // These return while the machine is lenient.
     [[gnu::cold, gnu::noinline]] void uninitialised(std::size_t cell, int thread, SourceSite site) const;
+    [[gnu::cold, gnu::noinline]] void race_with_reader(std::size_t cell, int thread, SourceSite site);
     [[gnu::cold, gnu::noinline]] void race(const char* does, std::size_t cell, int thread, SourceSite site,
                                            const char* did, int other, SourceSite other_site) const;
 
@@ -271,6 +332,11 @@ class SharedMemory {
     // interval races with one of the two, whoever he is. So nothing need ever close them.
     std::vector<std::uint64_t> open_to_;
     std::uint64_t whole_block_ = 0, warp_ = 0;  // audiences of whoever runs now
+    std::uint32_t since_ = 1;                   // when the lanes of his warp last met
+    std::uint32_t noted_since_ =
+        1;  // a read noted before it need not be looked at by who writes; 0: nor may it be left
+    const ThreadClocks* clocks_ = nullptr;                 // of the block, if it has any
+    std::vector<ReaderList> cell_readers_, line_readers_;  // of cells_ and lines_, where there are clocks
     std::vector<Region> regions_;
     std::size_t copies_in_flight_ = 0;
     // Intervals only grow, across blocks too: what an earlier block left in the shadow is older than first_interval_.

@@ -76,11 +76,11 @@ struct SharedAccess {
 
     [[gnu::always_inline]] void note_read(const void* p, std::size_t bytes) const {
         Block& block = Block::current();
-        block.read_shared(SharedMemory::cells_of(block.shared.offset_of(p), bytes, element_bytes), site);
+        block.read_shared(SharedMemory::elements_of(block.shared.offset_of(p), bytes, element_bytes), site);
     }
     [[gnu::always_inline]] void note_write(const void* p, std::size_t bytes) const {
         Block& block = Block::current();
-        block.write_shared(SharedMemory::cells_of(block.shared.offset_of(p), bytes, element_bytes), site);
+        block.write_shared(SharedMemory::elements_of(block.shared.offset_of(p), bytes, element_bytes), site);
     }
 };
 
@@ -121,7 +121,7 @@ struct SliceOfTensor {
 /// above `Columns` is padding against bank conflicts.
 template <class T, int Rows, int Columns, int Pitch = Columns>
 class SharedTile {
-    static_assert(sizeof(T) % SharedMemory::kCellBytes == 0, "races are tracked in cells of two bytes");
+    static_assert(SharedMemory::takes<T>, "an element takes 1, 2, 4, 8 or 16 bytes, and is aligned to as many");
     static_assert(Rows >= 1 && Columns >= 1 && Pitch >= Columns, "a row must fit into its pitch");
 
   public:
@@ -162,7 +162,7 @@ class SharedTile {
 /// A matrix in shared memory whose shape is known only at launch.
 template <class T>
 class SharedMatrix {
-    static_assert(sizeof(T) % SharedMemory::kCellBytes == 0, "races are tracked in cells of two bytes");
+    static_assert(SharedMemory::takes<T>, "an element takes 1, 2, 4, 8 or 16 bytes, and is aligned to as many");
 
   public:
     using Element = T;  ///< what it is made of

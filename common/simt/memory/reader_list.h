@@ -1,0 +1,70 @@
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "common/simt/memory/thread_clocks.h"
+#include "common/simt/report/source_site.h"
+
+namespace simt {
+inline namespace cpu {
+
+/// Who has read some memory since it was last written, where clocks must tell which of them lie before a write.
+class ReaderList {
+  public:
+    /// A reader, and where it read.
+    struct Reader {
+        int thread;
+        SourceSite site;
+    };
+
+    /// A thread has read in interval `interval` of its warp. Its own earlier reads need no memory any more: whatever
+    /// races with them races with this one too.
+    void add(int thread, std::uint32_t interval, SourceSite site) {
+        const std::uint32_t bit = 1u << unsigned(thread) % 32;
+        bool listed = false;
+        for (Entry& entry : entries_) {
+            if (entry.warp != thread / 32) continue;
+            if (entry.interval == interval) {
+                entry.lanes |= bit;
+                listed = true;
+            } else {
+                entry.lanes &= ~bit;
+            }
+        }
+        if (listed) return;
+        std::erase_if(entries_, [](const Entry& entry) { return entry.lanes == 0; });
+        entries_.push_back({interval, thread / 32, bit, site});
+    }
+
+    /// One of them whose read does not lie before what `writer` does now; thread -1: there is none. `since` and
+    /// `block_since`: when the lanes of the writer's warp, and the whole block, last met.
+    Reader unknown_to(int writer, std::uint32_t since, std::uint32_t block_since, const ThreadClocks& clocks) const {
+        for (const Entry& entry : entries_) {
+            if (entry.interval < block_since) continue;
+            if (entry.warp == writer / 32 && entry.interval < since) continue;
+            for (std::uint32_t lanes = entry.lanes; lanes; lanes &= lanes - 1) {
+                const int reader = entry.warp * 32 + std::countr_zero(lanes);
+                if (reader != writer && !clocks.knows(writer, reader, entry.interval)) return {reader, entry.site};
+            }
+        }
+        return {-1, {}};
+    }
+
+    void clear() { entries_.clear(); }
+
+  private:
+    /// The lanes of a warp that read in one of its intervals, and where the first of them did.
+    struct Entry {
+        std::uint32_t interval;
+        int warp;
+        std::uint32_t lanes;
+        SourceSite site;
+    };
+
+    std::vector<Entry> entries_;
+};
+
+}  // namespace cpu
+}  // namespace simt
