@@ -234,6 +234,7 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
     }
     if (std::optional<MachineError::Report> race = global.conflict(failed_block)) {
         race->kernel = name;
+        race->threads_per_block = {config.blockDim.x, config.blockDim.y, config.blockDim.z};
         if (trace) trace->mark_fault(race->block, race->first.site);
         throw MachineError(*std::move(race));
     }

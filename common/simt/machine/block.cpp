@@ -69,6 +69,7 @@ void Block::run(const Launch& launch, uint3 index) {
     if (failure_) {
         failure_->kernel = launch.kernel;
         failure_->block = {index.x, index.y, index.z};
+        failure_->threads_per_block = {launch.block.x, launch.block.y, launch.block.z};
         throw MachineError(*std::exchange(failure_, std::nullopt));
     }
 }
