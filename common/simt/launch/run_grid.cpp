@@ -181,6 +181,7 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
                                .count = checks == Checks::on ? LaunchLog::wanted() : std::nullopt,
                                .global = global,
                                .trace = trace,
+                               .kernel_code = reinterpret_cast<const void*>(kernel),
                                .body = body,
                                .arguments = arguments};
     const auto alone = kOneBlockAtATime ? std::unique_lock(one_block_at_a_time) : std::unique_lock<std::mutex>();
