@@ -292,6 +292,7 @@ int Block::join(Warp& w, Call call, SourceSite site, const WarpInstruction* run,
 bool Block::meet_each_other(const Pending& other, Call call, SourceSite site, const WarpInstruction* run,
                             const CallPath& path) {
     if (other.call != call || other.run != run) return false;
+    if (call.kind == Collective::syncwarp && launch_->device.has_feature(Feature::split_warps)) return true;
     return other.site == site && (other.path == &path || !call_paths_.parting(path, *other.path));
 }
 
