@@ -79,7 +79,7 @@ std::optional<Parting> parting_in_source(const CallPath& one, const CallPath& ot
 
 const CallPath& CallPaths::find_path(std::uintptr_t from, std::uintptr_t depth, const std::byte* stack_top,
                                      const void* kernel) {
-    const CallPath*& recent = recent_[(from ^ depth) % kRecent];
+    const CallPath*& recent = recent_[recent_place(from)];
     const auto [first, last] = paths_.equal_range({from, depth});
     for (auto known = first; known != last; ++known)
         if (is_path(known->second, from, depth, stack_top)) return *(recent = &known->second);

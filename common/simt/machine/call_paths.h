@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -39,7 +40,7 @@ class CallPaths {
     const CallPath& path_here(std::uintptr_t from, const std::byte* frame, const std::byte* stack_top,
                               const void* kernel) {
         const auto depth = std::uintptr_t(stack_top - frame);
-        const CallPath* const recent = recent_[(from ^ depth) % kRecent];
+        const CallPath* const recent = recent_[recent_place(from)];
         if (recent && is_path(*recent, from, depth, stack_top)) [[likely]]
             return *recent;
         return find_path(from, depth, stack_top, kernel);
@@ -51,7 +52,12 @@ class CallPaths {
     const std::optional<Parting>& parting(const CallPath& one, const CallPath& other);
 
   private:
-    static constexpr std::size_t kRecent = 256;
+    // An unrolled loop alone may have a hundred places, and two that share an entry drive each other out at each
+    // meeting.
+    static constexpr unsigned kRecentBits = 12;
+    static std::size_t recent_place(std::uintptr_t from) {
+        return std::size_t(from * 0x9e3779b97f4a7c15u >> (64 - kRecentBits));  // spreads neighbours (Fibonacci hashing)
+    }
 
     static bool is_path(const CallPath& path, std::uintptr_t from, std::uintptr_t depth, const std::byte* stack_top) {
         if (path.from != from || path.depth != depth) return false;
@@ -64,7 +70,7 @@ class CallPaths {
     [[gnu::noinline]] const CallPath& find_path(std::uintptr_t from, std::uintptr_t depth, const std::byte* stack_top,
                                                 const void* kernel);
 
-    const CallPath* recent_[kRecent] = {};
+    std::array<const CallPath*, std::size_t{1} << kRecentBits> recent_{};
     std::multimap<std::pair<std::uintptr_t, std::uintptr_t>, CallPath> paths_;  // by `from` and `depth`
     std::map<std::pair<const CallPath*, const CallPath*>, std::optional<Parting>> partings_;
 };
