@@ -93,12 +93,16 @@ TEST(DeviceProfile, LimitsAreThoseOfTheComputeCapability) {
 
 TEST(DeviceProfile, FeaturesAreThoseOfTheDevice) {
     using enum Feature;
-    const Features ampere = {ldmatrix, cp_async, mma, cache_hints}, ada = {ldmatrix, cp_async, mma, cache_hints, fp8};
-    const Features hopper = {ldmatrix, cp_async, mma, cache_hints, fp8, early_launch, tma, wgmma};
-    const Features blackwell = {ldmatrix, cp_async, mma, cache_hints, fp8, early_launch, tma};  // wgmma is gone again
+    const Features ampere = {split_warps, ldmatrix, cp_async, mma, cache_hints},
+                   ada = {split_warps, ldmatrix, cp_async, mma, cache_hints, fp8};
+    const Features hopper = {split_warps, ldmatrix, cp_async, mma, cache_hints, fp8, early_launch, tma, wgmma};
+    const Features blackwell = {split_warps, ldmatrix, cp_async,     mma,
+                                cache_hints, fp8,      early_launch, tma};  // wgmma is gone again
     const std::map<std::string_view, Features> expected = {
-        {"gtx1080", {}},  {"v100", {}},     {"t4", {ldmatrix}}, {"a100", ampere},    {"rtx3090", ampere},
-        {"rtx4090", ada}, {"h100", hopper}, {"h200", hopper},   {"b200", blackwell}, {"rtx5060ti", blackwell},
+        {"gtx1080", {}},          {"v100", {split_warps}}, {"t4", {split_warps, ldmatrix}},
+        {"a100", ampere},         {"rtx3090", ampere},     {"rtx4090", ada},
+        {"h100", hopper},         {"h200", hopper},        {"b200", blackwell},
+        {"rtx5060ti", blackwell},
     };
     for (const DeviceProfile& device : device_profiles()) {
         SCOPED_TRACE(device.name);

@@ -125,7 +125,8 @@ endfunction()
 # How kernels are compiled for the CPU machine, with its checks and without. Pragmas for GPUs, such as `#pragma unroll`, mean nothing to
 # a C++ compiler; -O3 or -fpeel-loops, and a limit high enough for a thread's part of a tile, unroll without being asked. That halves a
 # kernel's time. What -O3 does besides makes checked kernels faster by a tenth at most, and takes as long again to compile.
-set(LADDER_CHECKED_KERNEL_OPTIONS -Wno-unknown-pragmas)
+# -g1: by the lines of two threads' code the machine tells calls of one helper from code that the compiler has copied.
+set(LADDER_CHECKED_KERNEL_OPTIONS -Wno-unknown-pragmas -g1)
 set(LADDER_UNCHECKED_KERNEL_OPTIONS -Wno-unknown-pragmas)
 if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT LADDER_SANITIZER)
     set(unrolling)

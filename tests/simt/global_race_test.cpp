@@ -310,6 +310,54 @@ TEST(ThreadRace, TheLowestBlockIsReported) {
     }
 }
 
+// A vector that begins before the memory that kernels write, or ends after it, takes a part of it along.
+TEST(ThreadRace, VectorsAcrossTheBorderOfWhatIsWritten) {
+    for (const int shift : {0, 1, 4, 5}) {  // of the written part against the vectors
+        Buffer<float> buffer("x", {16});
+        const GlobalTensor<const float, 2> x = global_tensor<const float, 2>(
+            {.name = "x", .data = buffer.base, .rank = 2, .extents = {1, 16}, .strides = {16, 1}});
+        const auto y = global_tensor<float, 1>(
+            {.name = "y", .data = buffer.base + 2 + shift, .rank = 1, .extents = {5}, .strides = {1}});
+        const auto kernel = [=](bool in_order) {
+            return [=] {
+                float4 sum{};
+                if (is_thread(0, 0)) y(0) = 1.0f;
+                if (in_order) __syncthreads();
+                for (int column = 0; column < 16; column += 4)
+                    if (is_thread(0, 1)) sum = x.vec<float4>(0, column);
+                static_cast<void>(sum);
+            };
+        };
+        const auto found = fault_of({.block = 64}, kernel(false));
+        ASSERT_TRUE(found) << shift;
+        EXPECT_EQ(found->report().fault, Fault::global_race) << found->what();
+        EXPECT_NE(found->report().what.find("x(0, " + std::to_string(2 + shift) + ")"), std::string::npos)
+            << found->what();
+        expect_clean({.block = 64}, kernel(true));
+    }
+}
+
+// The part beyond one tensor that is written belongs to the next.
+TEST(ThreadRace, VectorsAcrossTwoTensorsThatAreWritten) {
+    Buffer<float> buffer("x", {16});
+    const GlobalTensor<const float, 2> x = global_tensor<const float, 2>(
+        {.name = "x", .data = buffer.base, .rank = 2, .extents = {1, 16}, .strides = {16, 1}});
+    const auto part = [&](const char* name, int first, int count) {
+        return global_tensor<float, 1>(
+            {.name = name, .data = buffer.base + first, .rank = 1, .extents = {count}, .strides = {1}});
+    };
+    const auto y = part("y", 0, 6), z = part("z", 6, 6);
+    static_cast<void>(y);
+    const auto found = fault_of({.block = 64}, [=] {
+        float4 sum{};
+        if (is_thread(0, 0)) z(1) = 1.0f;
+        if (is_thread(0, 1)) sum = x.vec<float4>(0, 4);
+        static_cast<void>(sum);
+    });
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->report().fault, Fault::global_race) << found->what();
+}
+
 TEST(NoThreadRace, ExchangeThroughGlobalMemoryWithBarriers) {
     FreshBuffer<float> buffer("mail", {3, 64});
     const auto mail = buffer.view<2>();

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "common/simt/device/device_profile.h"
 #include "tests/simt/faulty_kernels.h"
 
 namespace simt::testing {
@@ -96,14 +97,114 @@ TEST(Collective, DivergedByLine) {
     checks.expect({},
                   [] {
                       if (threadIdx.x < 16)
-                          __syncwarp();  // @one line
+                          __any_sync(0xffffffffu, 1);  // @one line
                       else
-                          __syncwarp();  // @another line
+                          __any_sync(0xffffffffu, 1);  // @another line
                   },
                   {.fault = Fault::collective_divergence,
                    .first = {16, "another line"},
                    .second = {0, "one line"},
                    .says = {"on another line"}});
+}
+
+// __syncwarp() asks for a barrier with the same mask, not for the same instruction (PTX ISA, bar.warp.sync), wherever
+// lanes can wait apart from each other.
+
+TEST(Syncwarp, FromTwoLinesNeedsLanesThatAreIndependent) {
+    const ScopedCpuDevice pascal(device_from(device_profile("gtx1080")));
+    checks.expect({},
+                  [] {
+                      if (threadIdx.x < 16)
+                          __syncwarp();  // @half of a warp waits
+                      else
+                          __syncwarp();  // @the other half waits
+                  },
+                  {.fault = Fault::collective_divergence,
+                   .first = {16, "the other half waits"},
+                   .second = {0, "half of a warp waits"},
+                   .says = {"on another line"}});
+}
+
+TEST(Syncwarp, FromTwoLinesOrdersMemory) {
+    expect_clean({.shared_bytes = kOneTile}, [] {
+        const auto tile = K_j();
+        const int lane = int(threadIdx.x), from = 31 - lane;
+        tile(lane / 8, lane % 8) = float(lane);
+        if (lane < 16)
+            __syncwarp();
+        else
+            __syncwarp();
+        EXPECT_EQ(float(tile(from / 8, from % 8)), float(from));
+    });
+}
+
+TEST(Syncwarp, FromAHelperAndFromTheKernelOrdersMemory) {
+    const auto helper = [] { __syncwarp(); };
+    expect_clean({.block = 64, .shared_bytes = kOneTile}, [=] {
+        const auto tile = K_j();
+        const int lane = int(threadIdx.x), from = lane ^ 1;
+        for (int i = 0; i < 3; ++i) {
+            tile(lane / 8, lane % 8) = float(lane + i);
+            if (lane % 3 == 0)
+                helper();
+            else if (lane % 3 == 1)
+                helper();
+            else
+                __syncwarp();
+            EXPECT_EQ(float(tile(from / 8, from % 8)), float(from + i));
+            __syncwarp();
+        }
+    });
+}
+
+TEST(Syncwarp, FromTwoLinesWithTheMaskOfAHalf) {
+    expect_clean({}, [] {
+        if (threadIdx.x % 2) return;
+        if (threadIdx.x < 16)
+            __syncwarp(0x55555555u);
+        else
+            __syncwarp(0x55555555u);
+    });
+}
+
+TEST(Syncwarp, InOneBranchOnlyIsADeadlock) {
+    const auto found = fault_of({}, [] {
+        if (threadIdx.x < 16)
+            __syncwarp();
+        else
+            __syncthreads();
+    });
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->report().fault, Fault::deadlock) << found->what();
+}
+
+TEST(Syncwarp, AgainstAnotherCollectiveIsStillAFault) {
+    checks.expect({},
+                  [] {
+                      if (threadIdx.x < 16)
+                          __syncwarp();  // @waits for a barrier
+                      else
+                          __any_sync(0xffffffffu, 1);  // @waits for votes
+                  },
+                  {.fault = Fault::collective_divergence,
+                   .first = {16, "waits for votes"},
+                   .second = {0, "waits for a barrier"}});
+}
+
+TEST(Syncwarp, WhatLiesBetweenTwoPairsIsStillARace) {
+    checks.expect({.shared_bytes = kOneTile},
+                  [] {
+                      const auto tile = K_j();
+                      const int lane = int(threadIdx.x);
+                      if (lane < 16) {
+                          __syncwarp();
+                          tile(0, 0) = 1.0f;  // @after the barrier
+                      } else {
+                          __syncwarp();
+                          tile(0, 0) = 2.0f;  // @after the barrier too
+                      }
+                  },
+                  {.fault = Fault::race, .first = {0, "after the barrier"}, .second = {31, "after the barrier too"}});
 }
 
 TEST(Collective, OverlappingMasksOneAfterTheOtherAreFine) {

@@ -9,6 +9,7 @@ namespace simt {
 /// What some devices have and others lack, and a kernel may need. Not every later device has what an earlier one has,
 /// so that a compute capability says too little.
 enum class Feature : unsigned {
+    split_warps,   ///< lanes that have parted wait for each other in __syncwarp(), wherever each calls it
     ldmatrix,      ///< `ldmatrix`
     cp_async,      ///< `cp.async`
     mma,           ///< `mma.sync` of m16n8k16, f16 and bf16
@@ -56,6 +57,7 @@ inline constexpr int kEveryLaterOne = 999;
 
 /// Every feature, in the order of the enumeration. (PTX ISA, "Target ISA Notes" of each instruction.)
 inline constexpr std::array kFeatureFacts = {
+    FeatureFacts{Feature::split_warps, "independent thread scheduling", 70, kEveryLaterOne},
     FeatureFacts{Feature::ldmatrix, "ldmatrix", 75, kEveryLaterOne},
     FeatureFacts{Feature::cp_async, "asynchronous copies (cp.async)", 80, kEveryLaterOne},
     FeatureFacts{Feature::mma, "mma.m16n8k16", 80, kEveryLaterOne},

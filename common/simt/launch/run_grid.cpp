@@ -183,6 +183,7 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
                                .global = global,
                                .needs_clocks = needs_clocks,
                                .trace = trace,
+                               .kernel_code = reinterpret_cast<const void*>(kernel),
                                .body = body,
                                .arguments = arguments};
     const auto alone = kOneBlockAtATime ? std::unique_lock(one_block_at_a_time) : std::unique_lock<std::mutex>();
@@ -236,6 +237,7 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
     }
     if (std::optional<MachineError::Report> race = global.conflict(failed_block)) {
         race->kernel = name;
+        race->threads_per_block = {config.blockDim.x, config.blockDim.y, config.blockDim.z};
         if (trace) trace->mark_fault(race->block, race->first.site);
         throw MachineError(*std::move(race));
     }

@@ -71,6 +71,7 @@ void Block::run(const Launch& launch, uint3 index) {
     if (failure_) {
         failure_->kernel = launch.kernel;
         failure_->block = {index.x, index.y, index.z};
+        failure_->threads_per_block = {launch.block.x, launch.block.y, launch.block.z};
         throw MachineError(*std::exchange(failure_, std::nullopt));
     }
 }
@@ -207,14 +208,31 @@ void Block::finish_thread() {
 }
 
 Block::Arrival Block::arrive_at_barrier(SourceSite site) {
-    Fiber& fiber = *fiber_;
-    const int thread = current_thread_;
+    const auto from = reinterpret_cast<std::uintptr_t>(__builtin_return_address(0));
+    if (at_barrier_ > 0 && alive_ == threads_ && site == barrier_site_ && from == barrier_from_) [[likely]]
+        return take_part_in_barrier();
+    arriving_from_ = from;
+    return arrive_by_path_at_barrier(site);
+}
+
+Block::Arrival Block::arrive_by_path_at_barrier(SourceSite site) {
     if (alive_ < threads_ || (at_barrier_ > 0 && site != barrier_site_)) [[unlikely]]
-        report_diverged_barrier(thread, site, false);
+        report_diverged_barrier(current_thread_, site, false);
+    const CallPath& path = path_here(__builtin_frame_address(0));
     if (at_barrier_ == 0) {
         barrier_site_ = site;
-        first_at_barrier_ = thread;
+        first_at_barrier_ = current_thread_;
+        barrier_path_ = &path;
+        barrier_from_ = path.has_callers() ? 0 : path.from;
+    } else if (barrier_path_ != &path) {
+        if (const auto& parting = call_paths_.parting(path, *barrier_path_)) report_parted_at_barrier(*parting);
     }
+    return take_part_in_barrier();
+}
+
+[[gnu::always_inline]] inline Block::Arrival Block::take_part_in_barrier() {
+    Fiber& fiber = *fiber_;
+    const int thread = current_thread_;
     order_.next().enter();
     if (++at_barrier_ < alive_) return let_others_run(*warp_, fiber, thread);
     release_barrier();
@@ -248,15 +266,18 @@ void Block::release_barrier() {
 Block::Arrival Block::arrive(Call call, std::uint64_t value, int source_lane, SourceSite site,
                              const WarpInstruction* run) {
     Warp& w = *warp_;
-    if (w.pending_count == 1 && w.pending[0].same(call, site, run)) [[likely]]
+    const auto from = reinterpret_cast<std::uintptr_t>(__builtin_return_address(0));
+    if (w.pending_count == 1 && w.pending[0].same(call, site, run, from)) [[likely]]
         return take_part(w, 0, value, source_lane);
+    arriving_from_ = from;
     return arrive_first(call, value, source_lane, site, run);
 }
 
 Block::Arrival Block::arrive_first(Call call, std::uint64_t value, int source_lane, SourceSite site,
                                    const WarpInstruction* run) {
     if (!(call.mask >> lane() & 1)) report_foreign_mask(call, site);  // before join() reports what follows from it
-    return take_part(*warp_, join(*warp_, call, site, run), value, source_lane);
+    const CallPath& path = path_here(__builtin_frame_address(0));
+    return take_part(*warp_, join(*warp_, call, site, run, path), value, source_lane);
 }
 
 [[gnu::always_inline]] inline Block::Arrival Block::take_part(Warp& w, int pending_index, std::uint64_t value,
@@ -280,20 +301,32 @@ Block::Arrival Block::complete_and_go_on(Warp& w, int pending_index, Fiber& fibe
     return {&fiber, nullptr};
 }
 
-int Block::join(Warp& w, Call call, SourceSite site, const WarpInstruction* run) {
+int Block::join(Warp& w, Call call, SourceSite site, const WarpInstruction* run, const CallPath& path) {
     int p = w.pending_count;
     for (int i = 0; i < w.pending_count; ++i) {
         const Pending& other = w.pending[i];
-        if (other.same(call, site, run))
+        if (meet_each_other(other, call, site, run, path))
             p = i;
         else if ((other.call.mask >> lane() & 1) && (other.arrived & call.mask)) [[unlikely]]
-            report_diverged_collective(call, run, other, site);
+            report_diverged_collective(call, run, other, site, path);
     }
     if (p == w.pending_count) {
-        w.pending[p] = {call, site, run, 0, lane()};
+        w.pending[p] = {call, site, run, 0, lane(), &path, path.has_callers() ? 0 : path.from};
         ++w.pending_count;
     }
     return p;
+}
+
+bool Block::meet_each_other(const Pending& other, Call call, SourceSite site, const WarpInstruction* run,
+                            const CallPath& path) {
+    if (other.call != call || other.run != run) return false;
+    if (call.kind == Collective::syncwarp && launch_->device.has_feature(Feature::split_warps)) return true;
+    return other.site == site && (other.path == &path || !call_paths_.parting(path, *other.path));
+}
+
+const CallPath& Block::path_here(const void* frame) {
+    return call_paths_.path_here(arriving_from_, static_cast<const std::byte*>(frame),
+                                 static_cast<const std::byte*>(stacks_.top_of(current_thread_)), launch_->kernel_code);
 }
 
 void Block::complete(Warp& w, int pending_index) {

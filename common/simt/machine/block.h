@@ -14,6 +14,7 @@
 #include "common/simt/counters/traffic.h"
 #include "common/simt/device/device.h"
 #include "common/simt/language/cuda_names.h"
+#include "common/simt/machine/call_paths.h"
 #include "common/simt/machine/companion.h"
 #include "common/simt/machine/fiber_stacks.h"
 #include "common/simt/machine/switch_stack.h"
@@ -58,6 +59,7 @@ class Block final : private SharedMemory::Owner {
         GlobalLaunchShadow& global;
         std::atomic<bool>& needs_clocks;  ///< set by a block whose threads met as intervals cannot tell
         TraceLog* trace;                  ///< who listens, if somebody does
+        const void* kernel_code;          ///< the kernel's function, which `body` calls
         void (*body)(const void*);
         const void* arguments;
     };
@@ -171,9 +173,11 @@ class Block final : private SharedMemory::Owner {
         const WarpInstruction* run;  // null: not an instruction
         std::uint32_t arrived;
         int first_lane;
+        const CallPath* path;
+        std::uintptr_t from;  // who comes from there has come by `path`; 0: its callers must be looked at
 
-        bool same(Call call_, SourceSite site_, const WarpInstruction* run_) const {
-            return call == call_ && site == site_ && run == run_;
+        bool same(Call call_, SourceSite site_, const WarpInstruction* run_, std::uintptr_t from_) const {
+            return call == call_ && site == site_ && run == run_ && from == from_;
         }
     };
     struct Warp {
@@ -240,6 +244,8 @@ class Block final : private SharedMemory::Owner {
 
     [[noreturn]] static void enter();
     Arrival arrive_at_barrier(SourceSite site);
+    [[gnu::noinline]] Arrival arrive_by_path_at_barrier(SourceSite site);
+    Arrival take_part_in_barrier();
     Arrival arrive(Call call, std::uint64_t value, int source_lane, SourceSite site, const WarpInstruction* run);
     [[gnu::noinline]] Arrival arrive_first(Call call, std::uint64_t value, int source_lane, SourceSite site,
                                            const WarpInstruction* run);
@@ -255,7 +261,10 @@ class Block final : private SharedMemory::Owner {
     void order_lanes(Warp&, std::uint32_t lanes);
     void run_warp_instruction(Warp&, const Pending&);
     [[gnu::noinline]] int next_runnable();
-    [[gnu::noinline]] int join(Warp&, Call call, SourceSite site, const WarpInstruction* run);
+    [[gnu::noinline]] int join(Warp&, Call call, SourceSite site, const WarpInstruction* run, const CallPath& path);
+    bool meet_each_other(const Pending& other, Call call, SourceSite site, const WarpInstruction* run,
+                         const CallPath& path);
+    const CallPath& path_here(const void* frame);
     [[noreturn]] void finish_thread();
     [[noreturn]] void leave();
     void release_barrier();
@@ -264,11 +273,13 @@ class Block final : private SharedMemory::Owner {
     [[noreturn, gnu::cold, gnu::noinline]] void report_stuck();
     [[noreturn, gnu::cold, gnu::noinline]] void report_foreign_mask(Call call, SourceSite site);
     [[noreturn, gnu::cold, gnu::noinline]] void report_diverged_collective(Call call, const WarpInstruction* run,
-                                                                           const Pending& other, SourceSite site);
+                                                                           const Pending& other, SourceSite site,
+                                                                           const CallPath& path);
     [[noreturn, gnu::cold, gnu::noinline]] void report_incomplete_warp(int warp, const Pending& done);
     [[noreturn, gnu::cold, gnu::noinline]] void report_absent_lane(int warp, const Pending& done, int to, int from);
     [[noreturn, gnu::cold, gnu::noinline]] void report_unsupported(Feature feature, SourceSite site);
     [[noreturn, gnu::cold, gnu::noinline]] void report_diverged_barrier(int thread, SourceSite site, bool returned);
+    [[noreturn, gnu::cold, gnu::noinline]] void report_parted_at_barrier(const Parting& parting);
     int warp_index() const { return int(unsigned(current_thread_) / 32); }
 
     [[gnu::tls_model("initial-exec")]] static inline constinit thread_local Block* current_ = nullptr;
@@ -293,6 +304,10 @@ class Block final : private SharedMemory::Owner {
     bool has_clocks_ = false;  // this block
     int at_barrier_ = 0, first_at_barrier_ = 0;
     SourceSite barrier_site_;
+    const CallPath* barrier_path_ = nullptr;  // of the first at the barrier
+    std::uintptr_t barrier_from_ = 0;         // as Pending::from
+    std::uintptr_t arriving_from_ = 0;        // where the thread returns to that has just arrived
+    CallPaths call_paths_;
     std::vector<std::pair<const void*, std::unique_ptr<Companion>>> companions_;  // with the addresses of their kKind
     std::optional<MachineError::Report> failure_;
 };

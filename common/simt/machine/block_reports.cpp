@@ -91,17 +91,32 @@ void Block::report_diverged_barrier(int thread, SourceSite site, bool returned) 
     fail(std::move(report));
 }
 
-void Block::report_diverged_collective(Call call, const WarpInstruction* run, const Pending& other, SourceSite site) {
+void Block::report_parted_at_barrier(const Parting& parting) {
+    fail({.fault = Fault::barrier_divergence,
+          .first = {current_thread_, parting.one},
+          .second = {first_at_barrier_, parting.other},
+          .what = "thread " + std::to_string(current_thread_) + " is at one __syncthreads(), thread " +
+                  std::to_string(first_at_barrier_) + " at another: both stand at " + barrier_site_.text() +
+                  ", led there by different calls",
+          .advice = "every thread of a block must reach the same __syncthreads(): let all of them make the same call, "
+                    "outside of the branch"});
+}
+
+void Block::report_diverged_collective(Call call, const WarpInstruction* run, const Pending& other, SourceSite site,
+                                       const CallPath& path) {
     const std::string name = name_of(call.kind, run), other_name = name_of(other.call.kind, other.run);
+    const bool same_line = other.site == site && other.call == call && other.run == run;
+    const std::optional<Parting> parting = same_line ? call_paths_.parting(path, *other.path) : std::nullopt;
     // The two wait for each other. Masks that merely overlap are fine: lanes that are through with one may still have
     // the other before them.
     fail({.fault = Fault::collective_divergence,
-          .first = {current_thread_, site},
-          .second = {current_thread_ / 32 * 32 + other.first_lane, other.site},
+          .first = {current_thread_, parting ? parting->one : site},
+          .second = {current_thread_ / 32 * 32 + other.first_lane, parting ? parting->other : other.site},
           .what = "lane " + std::to_string(lane()) + " calls " + name + " with mask " + hex(call.mask) +
                   " while lane " + std::to_string(other.first_lane) + " waits in " + other_name + " with mask " +
                   hex(other.call.mask) +
-                  (other.site != site                         ? ", on another line"
+                  (other.site != site ? ", on another line"
+                   : parting          ? ": both stand at " + site.text() + ", led there by different calls"
                    : other.call == call && other_name == name ? ", in another form"
                                                               : ""),
           .advice = "all lanes of a mask must execute the same collective: move it out of the branch"});

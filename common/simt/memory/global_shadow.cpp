@@ -221,6 +221,14 @@ void GlobalShadow::look_up(int tensor, std::uintptr_t address) {
     known_[tensor] = {begin, end - begin, nullptr};
 }
 
+/// An access that begins on one side of a region's border and ends on the other, as a vector may.
+void GlobalShadow::access_across(bool write, int tensor, const void* p, std::size_t bytes, std::size_t bytes_before,
+                                 int thread, std::uint32_t warp_interval, SourceSite site) {
+    access(write, tensor, p, bytes_before, thread, warp_interval, site);
+    access(write, tensor, static_cast<const std::byte*>(p) + bytes_before, bytes - bytes_before, thread, warp_interval,
+           site);
+}
+
 void GlobalShadow::look_back(bool write, std::uintptr_t address, std::size_t bytes,
                              const GlobalAccessRecord& access) const {
     if (ScopedLeniency::active()) return;
@@ -298,7 +306,8 @@ void GlobalShadow::read_cell(Cell& c, std::uintptr_t address, const GlobalAccess
                              std::uint32_t warp_interval) {
     const int thread = access.thread;
     if (write_races_with(c, thread)) [[unlikely]]
-        race("reads", address, access, "wrote", {c.writer, c.write_tensor, c.write_site});
+        race("reads", address, access, "wrote", {c.writer, c.write_tensor, c.write_site},
+             c.read_interval == block_interval_ && c.reader == c.writer && c.read_site == access.site);
 
     if (clocks_) {
         readers_[address].add(thread, warp_interval, access.site);
@@ -360,7 +369,7 @@ void GlobalShadow::unwritten(std::uintptr_t address, const GlobalAccessRecord& r
 }
 
 void GlobalShadow::race(const char* does, std::uintptr_t address, const GlobalAccessRecord& access, const char* did,
-                        const GlobalAccessRecord& other) const {
+                        const GlobalAccessRecord& other, bool both_update) const {
     if (ScopedLeniency::active()) return;
     const std::string element = global_element_name(access.tensor, address),
                       alias = global_element_name(other.tensor, address);
@@ -370,8 +379,9 @@ void GlobalShadow::race(const char* does, std::uintptr_t address, const GlobalAc
                   .what = "thread " + std::to_string(access.thread) + " " + does + " " + element + ", which thread " +
                           std::to_string(other.thread) + " " + did + (alias == element ? "" : " as " + alias) +
                           "; no barrier lies between",
-                  .advice = race_advice({access.thread, access.site, does == std::string_view("writes")},
-                                        {other.thread, other.site, did == std::string_view("wrote")})});
+                  .advice = both_update ? update_race_advice()
+                                        : race_advice({access.thread, access.site, does == std::string_view("writes")},
+                                                      {other.thread, other.site, did == std::string_view("wrote")})});
 }
 
 }  // namespace cpu

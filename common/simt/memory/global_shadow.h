@@ -174,6 +174,9 @@ class GlobalShadow {
         const auto address = reinterpret_cast<std::uintptr_t>(p);
         if (address - known_[tensor].begin >= known_[tensor].bytes) [[unlikely]]
             look_up(tensor, address);
+        if (const std::uintptr_t rest = known_[tensor].begin + known_[tensor].bytes - address; rest < bytes)
+            [[unlikely]]
+            return access_across(write, tensor, p, bytes, rest, thread, warp_interval, site);
         const GlobalRegion* const region = known_[tensor].region;
         if (region && launch_->previous() && !waited_[std::size_t(thread)]) [[unlikely]]
             look_back(write, address, bytes, {thread, tensor, site});
@@ -208,6 +211,9 @@ class GlobalShadow {
     };
 
     void look_up(int tensor, std::uintptr_t address);
+    [[gnu::cold, gnu::noinline]] void access_across(bool write, int tensor, const void* p, std::size_t bytes,
+                                                    std::size_t bytes_before, int thread, std::uint32_t warp_interval,
+                                                    SourceSite site);
     [[gnu::cold, gnu::noinline]] void look_back(bool write, std::uintptr_t address, std::size_t bytes,
                                                 const GlobalAccessRecord& access) const;
     void touch(bool write, const GlobalRegion& region, std::uintptr_t address, std::size_t bytes,
@@ -224,7 +230,8 @@ class GlobalShadow {
     // These return while the machine is lenient.
     [[gnu::cold, gnu::noinline]] void unwritten(std::uintptr_t address, const GlobalAccessRecord& reader) const;
     [[gnu::cold, gnu::noinline]] void race(const char* does, std::uintptr_t address, const GlobalAccessRecord& access,
-                                           const char* did, const GlobalAccessRecord& other) const;
+                                           const char* did, const GlobalAccessRecord& other,
+                                           bool both_update = false) const;
 
     FaultHandler& faults_;
     GlobalLaunchShadow* launch_ = nullptr;

@@ -310,12 +310,16 @@ void SharedMemory::race(const char* does, std::size_t cell, int thread, SourceSi
     if (ScopedLeniency::active()) return;
     if (cells_[cell].write_interval == kInFlight) owner_.fail_in_flight(does, offset_of_cell(cell), thread, site);
     const bool writes = does == std::string_view("writes"), wrote = did == std::string_view("wrote");
+    // The one who wrote had read it before, at the line where it is read now.
+    const bool both_update = !writes && wrote && cells_[cell].reader == other && sites_[cell].read == site &&
+                             cells_[cell].read_interval == cells_[cell].write_interval;
     owner_.fail({.fault = Fault::race,
                  .first = {thread, site},
                  .second = {other, other_site},
                  .what = "thread " + std::to_string(thread) + " " + does + " " + element_name(offset_of_cell(cell)) +
                          ", which thread " + std::to_string(other) + " " + did + "; no barrier lies between",
-                 .advice = race_advice({thread, site, writes}, {other, other_site, wrote})});
+                 .advice = both_update ? update_race_advice()
+                                       : race_advice({thread, site, writes}, {other, other_site, wrote})});
 }
 
 }  // namespace cpu

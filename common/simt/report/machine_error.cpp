@@ -1,5 +1,6 @@
 #include "common/simt/report/machine_error.h"
 
+#include <charconv>
 #include <cstdint>
 #include <utility>
 
@@ -56,15 +57,39 @@ std::string text_of(const std::array<unsigned, 3>& block) {
 
 namespace {
 
+/// " = (5, 1)": threadIdx of a thread; empty where its number says as much.
+std::string indices_of(unsigned thread, const std::array<unsigned, 3>& block) {
+    const auto [x, y, z] = block;
+    if (y == 1 && z == 1) return "";
+    std::string text = " = (" + std::to_string(thread % x) + ", " + std::to_string(thread / x % y);
+    if (z > 1) text += ", " + std::to_string(thread / x / y);
+    return text + ")";
+}
+
+/// A text with the indices of each thread that it mentions.
+std::string with_indices(std::string_view text, const std::array<unsigned, 3>& block) {
+    constexpr std::string_view mention = "thread ";
+    std::string result;
+    for (std::size_t at; (at = text.find(mention)) != text.npos;) {
+        const char* const digits = text.data() + at + mention.size();
+        unsigned thread = 0;
+        const char* const end = std::from_chars(digits, text.data() + text.size(), thread).ptr;
+        result.append(text.data(), end);
+        if (end != digits) result += indices_of(thread, block);
+        text.remove_prefix(std::size_t(end - text.data()));
+    }
+    return result.append(text);
+}
+
 std::string describe(const MachineError::Report& r) {
     std::string text(name_of(r.fault));
     text += " in " + r.kernel;
     if (r.fault != Fault::partial_write) text += ", " + text_of(r.block);
-    text += "\n  " + r.what;
+    text += "\n  " + with_indices(r.what, r.threads_per_block);
     for (const Witness& w : {r.first, r.second})
         if (w.thread >= 0)
-            text += "\n  thread " + std::to_string(w.thread) + (w.block ? " of " + text_of(*w.block) : "") + " at " +
-                    w.site.text();
+            text += "\n  thread " + std::to_string(w.thread) + indices_of(unsigned(w.thread), r.threads_per_block) +
+                    (w.block ? " of " + text_of(*w.block) : "") + " at " + w.site.text();
     if (!r.advice.empty()) text += "\n  " + r.advice;
     return text;
 }

@@ -61,6 +61,8 @@ class MachineError : public std::runtime_error {
         /// Where the code of the thread that was running stood, innermost first: addresses to return to, for who can
         /// tell a line from them. A line of a helper alone does not say who called it.
         std::vector<std::uintptr_t> calls{};
+        /// The launch's. In blocks of more than one dimension the message gives, beside a thread's number, its indices.
+        std::array<unsigned, 3> threads_per_block{1, 1, 1};
     };
 
     /// With the report as text for what().

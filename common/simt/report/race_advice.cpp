@@ -19,5 +19,12 @@ std::string race_advice(const RacingAccess& one, const RacingAccess& other) {
     return "the two threads are in different warps: only __syncthreads() between the two lines orders them";
 }
 
+std::string update_race_advice() {
+    return "several threads read this element, change it and write it back, so that one would undo what another did, "
+           "and a barrier between reading and writing does not mend it: give each element one owner who adds up what "
+           "is to come together, or update it with an atomic on a GPU; where threads take turns in the steps of a "
+           "loop, let a __syncthreads() lie between the steps";
+}
+
 }  // namespace cpu
 }  // namespace simt

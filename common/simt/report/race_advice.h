@@ -17,5 +17,8 @@ struct RacingAccess {
 /// What would order two accesses of one block's threads, in a sentence.
 std::string race_advice(const RacingAccess& one, const RacingAccess& other);
 
+/// What helps where each of several threads reads one element, changes it and writes it back.
+std::string update_race_advice();
+
 }  // namespace cpu
 }  // namespace simt

@@ -1,5 +1,6 @@
 #include "common/simt/views/views_cpu.h"
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -15,6 +16,18 @@ std::string place(int row, int column) { return "(" + std::to_string(row) + ", "
 
 std::string span_of(int vector_width) {
     return vector_width == 1 ? "" : ", a vector of " + std::to_string(vector_width) + " elements,";
+}
+
+/// What helps against an index before the first; otherwise `beyond`, against one after the last.
+std::string index_advice(std::int64_t index, std::string beyond) {
+    constexpr std::int64_t wrap = std::int64_t{1} << 32, near = 1 << 20;
+    const std::string guard = "guard what looks back with a condition such as `if (row > 0)`";
+    if (index < 0) return "nothing lies before index 0: " + guard + ", or begin the loop later";
+    if (index < wrap && index >= wrap - near)
+        return std::to_string(index) + " is " + std::to_string(index - wrap) +
+               " in unsigned arithmetic, which threadIdx and blockIdx count in: subtract from int(threadIdx.x), and " +
+               guard;
+    return beyond;
 }
 
 /// Where accesses to global memory out of bounds go while the machine is lenient: poison, whatever was written there.
@@ -39,7 +52,8 @@ void* nowhere() {
                 .what = name + ")" + span_of(vector_width) + " lies outside the tensor: index " +
                         std::to_string(indices[std::size_t(dimension)]) + " in dimension " +
                         std::to_string(sliced + std::size_t(dimension)) + ", whose extent is " + std::to_string(extent),
-                .advice = "the last tile of a ragged length needs a guard such as `if (row < length)`"});
+                .advice = index_advice(indices[std::size_t(dimension)],
+                                       "the last tile of a ragged length needs a guard such as `if (row < length)`")});
 }
 
 [[noreturn]] void fail_askew(const std::string& element, std::size_t alignment, SourceSite site) {
@@ -61,8 +75,9 @@ void* fail_index(const char* view, int row, int column, int rows, int columns, i
                 .first = {block.thread(), site},
                 .what = std::string(view) + place(row, column) + span_of(vector_width) + " lies outside the tile of " +
                         std::to_string(rows) + " rows and " + std::to_string(columns) + " columns",
-                .advice = "a loop over the tile must end at its rows and columns, and a vector must end before the row "
-                          "does"});
+                .advice = index_advice(std::min(row, column),
+                                       "a loop over the tile must end at its rows and columns, and a vector must end "
+                                       "before the row does")});
 }
 
 void fail_alignment(const char* view, int row, int column, std::size_t alignment, SourceSite site) {

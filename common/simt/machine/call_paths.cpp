@@ -1,0 +1,99 @@
+#include "common/simt/machine/call_paths.h"
+
+#include <unwind.h>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "common/simt/report/source_lines.h"
+
+namespace simt {
+inline namespace cpu {
+namespace {
+
+/// What is seen of a stack while it is unwound.
+struct Walk {
+    CallPath& path;
+    const std::byte* stack_top;
+    std::uintptr_t kernel;
+    bool in_path = false;                  // the machine's own functions come first
+    const std::byte* frame_end = nullptr;  // of the function that was seen last
+};
+
+_Unwind_Reason_Code note_caller(_Unwind_Context* context, void* opaque) {
+    Walk& walk = *static_cast<Walk*>(opaque);
+    const std::uintptr_t address = _Unwind_GetIP(context);
+    const std::byte* const callee_end = reinterpret_cast<const std::byte*>(_Unwind_GetCFA(context));
+    const std::byte* const callee_begin = std::exchange(walk.frame_end, callee_end);
+    if (walk.in_path) {
+        // On x86-64 the word is the last of the callee's frame; on 64-bit Arm it stands somewhere in it.
+        const std::byte* slot = callee_end;
+        do slot -= sizeof(address);
+        while (slot >= callee_begin && *reinterpret_cast<const std::uintptr_t*>(slot) != address);
+        if (slot < callee_begin) return _URC_END_OF_STACK;
+        walk.path.returns_to.push_back(address);
+        walk.path.slots.push_back(std::uintptr_t(walk.stack_top - slot));
+    } else {
+        walk.in_path = address == walk.path.from;
+    }
+    const bool at_kernel = walk.in_path && _Unwind_GetRegionStart(context) == walk.kernel;
+    return at_kernel ? _URC_END_OF_STACK : _URC_NO_REASON;
+}
+
+/// The source lines of a path, innermost first; nothing if one of them is unknown.
+std::optional<std::vector<SourceLine>> lines_of(std::span<const std::uintptr_t> returns_to) {
+    std::vector<SourceLine> lines;
+    for (const std::uintptr_t address : returns_to) {
+        const std::vector<SourceLine>& here = source_lines(address - 1);  // the call stands before it
+        if (here.empty()) return std::nullopt;
+        lines.insert(lines.end(), here.begin(), here.end());
+    }
+    return lines;
+}
+
+std::vector<std::uintptr_t> addresses_of(const CallPath& path) {
+    std::vector<std::uintptr_t> all{path.from};
+    all.insert(all.end(), path.returns_to.begin(), path.returns_to.end());
+    return all;
+}
+
+std::optional<Parting> parting_in_source(const CallPath& one, const CallPath& other) {
+    const std::vector<std::uintptr_t> ours = addresses_of(one), theirs = addresses_of(other);
+    // What both have in common needs no lines: the machine's own functions, such as mma's, know none.
+    const auto [our_begin, their_begin] = std::ranges::mismatch(ours, theirs);
+    const auto our_lines = lines_of({our_begin, ours.end()}), their_lines = lines_of({their_begin, theirs.end()});
+    if (!our_lines || !their_lines || our_lines->empty() || their_lines->empty()) return std::nullopt;
+    const auto [our_last, their_last] =
+        std::mismatch(our_lines->rbegin(), our_lines->rend(), their_lines->rbegin(), their_lines->rend());
+    if (our_last == our_lines->rend() && their_last == their_lines->rend()) return std::nullopt;
+    // Where control parted, it did so inside one function. If not, a call is missing in one of the paths: the last one
+    // of a function, which jumps there and leaves no trace.
+    if (our_last == our_lines->rend() || their_last == their_lines->rend() ||
+        our_last->function != their_last->function)
+        return std::nullopt;
+    return Parting{our_last->site, their_last->site};
+}
+
+}  // namespace
+
+const CallPath& CallPaths::find_path(std::uintptr_t from, std::uintptr_t depth, const std::byte* stack_top,
+                                     const void* kernel) {
+    const CallPath*& recent = recent_[recent_place(from)];
+    const auto [first, last] = paths_.equal_range({from, depth});
+    for (auto known = first; known != last; ++known)
+        if (is_path(known->second, from, depth, stack_top)) return *(recent = &known->second);
+    CallPath path{.from = from, .depth = depth};
+    Walk walk{.path = path, .stack_top = stack_top, .kernel = reinterpret_cast<std::uintptr_t>(kernel)};
+    _Unwind_Backtrace(note_caller, &walk);
+    return *(recent = &paths_.emplace(std::pair(from, depth), std::move(path))->second);
+}
+
+const std::optional<Parting>& CallPaths::parting(const CallPath& one, const CallPath& other) {
+    const auto [entry, is_new] = partings_.try_emplace({&one, &other});
+    if (is_new) entry->second = parting_in_source(one, other);
+    return entry->second;
+}
+
+}  // namespace cpu
+}  // namespace simt

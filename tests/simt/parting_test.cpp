@@ -1,0 +1,273 @@
+// Threads that meet on one line, in a helper that different calls have led them to; and code that only looks so, since
+// a compiler has made several copies of one call.
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "common/simt/report/source_lines.h"
+#include "tests/simt/faulty_kernels.h"
+
+namespace simt::testing {
+namespace {
+
+const FaultChecks checks("parting_test.cpp");
+
+constexpr unsigned kWholeWarp = 0xffffffffu;
+
+[[gnu::always_inline]] inline int inlined_sum(int x) {
+    for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(kWholeWarp, x, step);  // @shuffle of the inlined
+    return x;
+}
+[[gnu::noinline]] int called_sum(int x) {
+    for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(kWholeWarp, x, step);
+    return x;
+}
+[[gnu::noinline]] int called_sum_of_called(int x) { return called_sum(x + 1) + 1; }
+[[gnu::noinline]] int called_sum_of_inlined(int x) { return inlined_sum(x + 1) + 1; }
+[[gnu::always_inline]] inline int inlined_sum_of_called(int x) { return called_sum(x + 1) + 1; }
+[[gnu::always_inline]] inline int inlined_sum_of_inlined(int x) { return inlined_sum(x + 1) + 1; }
+[[gnu::noinline]] void called_barrier() { __syncthreads(); }
+[[gnu::always_inline]] inline void inlined_barrier() { __syncthreads(); }
+
+/// What a test's kernel knows when it runs, and its compiler does not.
+int thread() {
+    static volatile int offset = 0;
+    return int(threadIdx.x) + offset;
+}
+void use(int value) {
+    [[maybe_unused]] static volatile int sink;
+    sink = value;
+}
+
+/// The machine asks addr2line for the lines of its own code, which one for another processor does not know
+/// (tests/arm64).
+bool lines_are_known() { return !source_lines(reinterpret_cast<std::uintptr_t>(&called_sum)).empty(); }
+
+/// Faults that are seen where lines are known.
+class Parting : public ::testing::Test {
+    void SetUp() override {
+        if (!lines_are_known()) GTEST_SKIP() << "addr2line does not know the lines of this program";
+    }
+};
+
+template <class Helper>
+void expect_parted(Helper helper) {
+    checks.expect({},
+                  [=] {
+                      const int x = thread();  // and no compiler makes one call of these two:
+                      if (x < 16)
+                          use(helper(x));  // @lower half calls
+                      else
+                          use(2 - helper(3 * x));  // @upper half calls
+                  },
+                  {.fault = Fault::collective_divergence,
+                   .first = {16, "upper half calls"},
+                   .second = {0, "lower half calls"},
+                   .says = {"lane 16 calls", "both stand at", "led there by different calls"}});
+}
+
+TEST_F(Parting, InAnInlinedHelper) {
+    expect_parted([](int x) __attribute__((always_inline)) { return inlined_sum(x); });
+}
+TEST_F(Parting, InACalledHelper) {
+    expect_parted([](int x) __attribute__((always_inline)) { return called_sum(x); });
+}
+TEST_F(Parting, InALambda) {
+    expect_parted([](int x) { return x + __shfl_xor_sync(kWholeWarp, x, 1); });
+}
+TEST_F(Parting, InAVote) {
+    expect_parted([](int x) { return int(__ballot_sync(kWholeWarp, x & 1)); });
+}
+TEST_F(Parting, InAHelperOfAHelper) {
+    expect_parted([](int x) { return called_sum_of_called(x); });
+    expect_parted([](int x) { return called_sum_of_inlined(x); });
+    expect_parted([](int x) { return inlined_sum_of_called(x); });
+    expect_parted([](int x) { return inlined_sum_of_inlined(x); });
+}
+TEST_F(Parting, ThroughAPointer) {
+    int (*volatile const sum)(int) = called_sum;
+    expect_parted([&sum](int x) { return sum(x); });
+}
+TEST_F(Parting, InAMatrixInstruction) {
+    expect_parted([](int x) {
+        FragmentA<f16> a{};
+        FragmentB<f16> b{};
+        FragmentC c{};
+        mma_m16n8k16(c, a, b, c);
+        return x + int(c.element[0]);
+    });
+}
+
+TEST_F(Parting, OneHelperWithAndWithoutAnotherAround) {
+    checks.expect(
+        {},
+        [] {
+            int x = thread();
+            if (x < 16)
+                x = called_sum(x);  // @bare helper
+            else
+                x = called_sum_of_called(x);  // @helper around it
+            use(x);
+        },
+        {.fault = Fault::collective_divergence, .first = {16, "helper around it"}, .second = {0, "bare helper"}});
+}
+
+TEST_F(Parting, StaleWordsOnTheStackDeceiveNobody) {
+    // All lanes have come by both paths before, so that each finds the words of both on its stack.
+    const auto found = fault_of({}, [] {
+        const int lane = thread();
+        int x = called_sum_of_called(lane);
+        x = called_sum(x);
+        if (lane < 16)
+            x = called_sum_of_called(x);  // @path of before
+        else
+            x = called_sum(x);  // @another path of before
+        use(x);
+    });
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->report().fault, Fault::collective_divergence);
+    const std::set parted{found->report().first.site.text(), found->report().second.site.text()};
+    EXPECT_EQ(parted, (std::set{checks.place("path of before"), checks.place("another path of before")}));
+}
+
+TEST_F(Parting, BeforeALoopAndInIt) {
+    for (int (*const sum)(int) : {+[](int x) { return called_sum(x); }, +[](int x) { return inlined_sum(x); }})
+        checks.expect(
+            {},
+            [=] {
+                int x = thread(), rounds = 4;
+                if (x < 16) {
+                    x = sum(x);  // @before the loop
+                    --rounds;
+                }
+                for (int i = 0; i < rounds; ++i) x = sum(x);  // @in the loop
+                use(x);
+            },
+            {.fault = Fault::collective_divergence, .first = {16, "in the loop"}, .second = {0, "before the loop"}});
+}
+
+template <class Helper>
+void expect_parted_at_barrier(Helper helper) {
+    checks.expect({.block = 64},
+                  [=] {
+                      if (thread() < 40) {
+                          use(1);
+                          helper();  // @first 40 wait
+                          use(thread());
+                      } else {
+                          helper();  // @others wait
+                          use(2);
+                      }
+                  },
+                  {.fault = Fault::barrier_divergence,
+                   .first = {40, "others wait"},
+                   .second = {0, "first 40 wait"},
+                   .says = {"thread 40 is at one __syncthreads(), thread 0 at another", "both stand at"}});
+}
+
+TEST_F(Parting, AtABarrier) {
+    expect_parted_at_barrier([] { called_barrier(); });
+    expect_parted_at_barrier([] { inlined_barrier(); });
+    expect_parted_at_barrier([] { __syncthreads(); });
+}
+
+// --- Right code that looks like it ----------------------------------------------------------------------------------
+
+TEST(NoParting, OneHelperSeveralTimesInTurnIsFine) {
+    expect_clean({.block = 64}, [] {
+        int x = thread();
+        for (int i = 0; i < 3; ++i) {
+            x = called_sum(x) + inlined_sum(x);
+            called_barrier();
+            x = called_sum_of_called(x) + inlined_sum_of_inlined(x);
+            inlined_barrier();
+        }
+        use(x);
+    });
+}
+
+TEST(NoParting, WarpsMayPart) {
+    expect_clean({.block = 64}, [] {
+        const int x = thread();
+        use(x < 32 ? called_sum(x) : called_sum(5 * x));
+        if (x < 32)
+            use(inlined_sum(x));
+        else
+            use(inlined_sum(2 * x));
+    });
+}
+
+TEST(NoParting, LanesOfDifferentMasksMayPart) {
+    const auto sum = [](unsigned mask, int x) {
+        for (int step = 8; step > 0; step /= 2) x += __shfl_xor_sync(mask, x, step);
+        return x;
+    };
+    expect_clean({}, [=] {
+        const int x = thread();
+        if (x < 16)
+            use(sum(0xffffu, x));
+        else
+            use(sum(0xffff0000u, x));
+    });
+}
+
+TEST(NoParting, OneCallAfterABranchThatDecidedItsArgumentIsFine) {
+    // A compiler may carry the call into both branches: it knows there what comes next.
+    expect_clean({.block = 64}, [] {
+        int x = thread();
+        const bool low = x % 32 < 16;
+        if (low)
+            x += 5;
+        else
+            x *= 3;
+        x += __shfl_xor_sync(kWholeWarp, x, 1);
+        if (low) use(x);
+        __syncthreads();
+        if (low) use(x);
+        use(called_sum(low ? x : 2 * x));
+        if (!low) use(x);
+        use(inlined_sum(low ? x : 2 * x));
+        if (low) use(x);
+    });
+}
+
+TEST(NoParting, CopiesOfALoopsBodyAreFine) {
+    // Lanes stand in different rounds of one loop, whether it is unrolled or not.
+    expect_clean({}, [] {
+        int x = thread();
+        for (int i = 0; i < 2; ++i)
+            if ((x < 16) == (i == 0)) x = 2 * x + __shfl_sync(kWholeWarp, x, 0) - x;
+        use(x);
+    });
+    expect_clean({}, [] {
+        int x = thread();
+        for (int i = 0; i < 4; ++i) {
+            if (x % 32 < 8 && i == 1) use(x);
+            x += __shfl_xor_sync(kWholeWarp, x, 1 << i);
+        }
+        use(x);
+    });
+    expect_clean({}, [] {
+        int x = thread();
+        int i = x < 16 ? 0 : 1;
+        do {
+            x += __any_sync(kWholeWarp, x);
+            if (i == 0) use(x);
+        } while (++i < (thread() < 16 ? 3 : 4));
+        use(x);
+    });
+}
+
+TEST(NoParting, LanesWithStacksOfDifferentDepthAreFine) {
+    expect_clean({}, [] {
+        const auto bytes = std::size_t(16 + 64 * (thread() % 4));
+        auto* const scratch = static_cast<volatile char*>(__builtin_alloca(bytes));
+        scratch[0] = 1;
+        use(called_sum(scratch[0]));
+        __syncthreads();
+    });
+}
+
+}  // namespace
+}  // namespace simt::testing
