@@ -315,14 +315,132 @@ TEST(Waits, SourceOverwrittenBefore) {
                   [=] {
                       if (threadIdx.x == 6) copy_async(ring()(0, 6), view(0, 6));  // @stale copy
                       __syncthreads();
-                      if (threadIdx.x == 50) view(0, 6) = -1.0f;
+                      if (threadIdx.x == 50) view(0, 6) = -1.0f;  // @stale write
                       __syncthreads();
-                      wait_all_copies();  // @stale wait
+                      wait_all_copies();
                   },
-                  {.fault = Fault::race,
-                   .first = {6, "stale wait"},
+                  {.fault = Fault::global_race,
+                   .first = {50, "stale write"},
                    .second = {6, "stale copy"},
-                   .says = {"in in, was overwritten", "ring(0, 6)"}});
+                   .says = {"thread 50 writes in(0, 6), which an asynchronous copy of thread 6 is still reading",
+                            "thread 6 has not waited for it", "a barrier after the wait"}});
+}
+
+/// What becomes of the source of a copy of thread 6, between its issue and its wait and after it.
+enum class Overwrites { by_equal_value, and_restores, by_itself, its_vector, after_wait, under_other_name };
+
+auto copy_of_a_source(Overwrites how, GlobalTensor<float, 2> source, GlobalTensor<float, 2> other_name) {
+    return [=] {
+        const bool copies = threadIdx.x == 6, writes = threadIdx.x == 50;
+        if (copies) copy_async(ring().vec<float4>(0, 8), source.vec<float4>(0, 8));  // @source copy
+        __syncthreads();
+        float before = 0.0f;
+        if (writes) before = source(0, 9);
+        if (writes && how == Overwrites::by_equal_value) source(0, 9) = before;  // @equal write
+        if (writes && how == Overwrites::and_restores) {
+            source(0, 9) = -1.0f;  // @write to restore
+            source(0, 9) = before;
+        }
+        if (copies && how == Overwrites::by_itself) source(0, 11) += 1.0f;  // @own write
+        if (writes && how == Overwrites::its_vector)
+            source.vec<float4>(0, 8) = make_float4(8, 9, 10, 11);                    // @vector write
+        if (writes && how == Overwrites::under_other_name) other_name(0, 8) = 8.0f;  // @alias write
+        if (how != Overwrites::after_wait) __syncthreads();
+        wait_all_copies();                                                  // @source wait
+        if (writes && how == Overwrites::after_wait) source(0, 10) = 1.0f;  // @unordered write
+    };
+}
+
+TEST(Waits, WhoeverWritesTheSourceRacesWithTheCopyWhateverTheValue) {
+    Buffer<float> in("in", {1, kColumns});
+    const auto view = numbers(in).view<2>();
+    const std::int64_t extents[] = {1, kColumns}, strides[] = {kColumns, 1};
+    const GlobalTensor<float, 2> alias(in.base, extents, strides, tensor_id("alias"));
+    struct Case {
+        Overwrites how;
+        int writer;
+        const char *write, *copy;
+        std::vector<std::string> says;
+    };
+    for (const Case& c :
+         {Case{Overwrites::by_equal_value, 50, "equal write", "source copy", {"thread 50 writes in(0, 9)"}},
+          Case{Overwrites::and_restores, 50, "write to restore", "source copy", {"thread 50 writes in(0, 9)"}},
+          Case{Overwrites::by_itself, 6, "own write", "source copy", {"thread 6 writes in(0, 11)"}},
+          Case{Overwrites::its_vector, 50, "vector write", "source copy", {"thread 50 writes in(0, 8)"}},
+          Case{Overwrites::under_other_name, 50, "alias write", "source copy", {"writes alias(0, 8)", "as in(0, 8)"}},
+          Case{Overwrites::after_wait, 50, "unordered write", "source wait", {"in(0, 10), which thread 6 read"}}})
+        checks.expect(
+            kFourWarps, copy_of_a_source(c.how, view, alias),
+            {.fault = Fault::global_race, .first = {c.writer, c.write}, .second = {6, c.copy}, .says = c.says});
+}
+
+TEST(Waits, TheSourceMayBeWrittenBeforeTheCopyAndAfterTheWait) {
+    Buffer<float> in("in", {1, kColumns});
+    const auto view = numbers(in).view<2>();
+    expect_clean(kFourWarps, [=] {
+        const int t = int(threadIdx.x), column = 4 * (t % 32);
+        for (int round = 0; round < 3; ++round) {
+            if (t < 32) view.vec<float4>(0, column) = make_float4(1, 2, 3, 4);
+            __syncthreads();
+            if (t < 32) copy_async(ring().vec<float4>(0, column), view.vec<float4>(0, column));
+            const float seen = view(0, column + 2);  // anybody may read what is being copied
+            EXPECT_EQ(seen, 3.0f);
+            wait_all_copies();
+            if (t < 32) view(0, column) = 5.0f;  // its own wait is all that the copying thread needs
+            __syncthreads();
+            if (t >= 96) view(0, 4 * (t - 96) + 1) = 6.0f;
+            __syncthreads();
+        }
+    });
+}
+
+TEST(Waits, ACopyThatIsLeftBehindHoldsNoSourceInTheNextBlock) {
+    Buffer<float> in("in", {1, kColumns});
+    const auto view = numbers(in).view<2>();
+    const Workers one(1);  // so that all blocks run in the same memory
+    EXPECT_TRUE(fault_of(kFourWarps, [=] { copy_async(ring()(0, int(threadIdx.x)), view(0, int(threadIdx.x))); }));
+    expect_clean(kFourWarps, [=] { view(0, int(threadIdx.x)) = 1.0f; });
+}
+
+TEST(Waits, SeveralCopiesOfOneSourceHoldItUntilTheLast) {
+    Buffer<float> in("in", {1, kColumns});
+    const auto view = numbers(in).view<2>();
+    const auto kernel = [=](bool last_waits) {
+        return [=] {
+            const int t = int(threadIdx.x);
+            if (t < 2) copy_async(ring()(t, 0), view(0, 0));  // @shared source
+            if (t == 0 || last_waits) wait_all_copies();
+            __syncthreads();
+            if (t == 9) view(0, 0) = 1.0f;  // @write between
+            __syncthreads();
+            wait_all_copies();
+        };
+    };
+    expect_clean(kFourWarps, kernel(true));
+    checks.expect(kFourWarps, kernel(false),
+                  {.fault = Fault::global_race,
+                   .first = {9, "write between"},
+                   .second = {1, "shared source"},
+                   .says = {"copy of thread 1 is still reading"}});
+}
+
+// No line of the writer is known.
+TEST(Waits, ABarePointerOverwritesTheSource) {
+    Buffer<float> in("in", {1, kColumns});
+    const auto view = numbers(in).view<2>();
+    checks.expect(
+        kFourWarps,
+        [=, bare = in.base] {
+            if (threadIdx.x == 6) copy_async(ring()(0, 6), view(0, 6));  // @bare copy
+            __syncthreads();
+            if (threadIdx.x == 50) bare[6] = -1.0f;
+            __syncthreads();
+            wait_all_copies();  // @bare wait
+        },
+        {.fault = Fault::global_race,
+         .first = {6, "bare wait"},
+         .second = {6, "bare copy"},
+         .says = {"in(0, 6), which an asynchronous copy reads, was overwritten", "to ring(0, 6)", "a bare pointer"}});
 }
 
 // --- addresses and devices ------------------------------------------------------------------------------------------

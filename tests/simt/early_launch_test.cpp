@@ -140,6 +140,77 @@ TEST_F(EarlyLaunch, OnlyTheLaunchBeforeMatters) {
               cudaSuccess);
 }
 
+// Three in a row, and only the last one touches what the first one writes. Seen on an H200: the last one may run before
+// the first one has ended, unless a block of the one between waits before it lets the next one start, or the last one
+// waits itself.
+TEST_F(EarlyLaunch, AKernelThatNeverWaitsLetsTheNextOneOvertakeTheOneBefore) {
+    const auto report = [&](std::initializer_list<Kernel> between, Kernel last) -> std::optional<MachineError> {
+        EXPECT_EQ(launch(false, write_a, memory_.a, memory_.b), cudaSuccess);
+        for (const Kernel kernel : between) EXPECT_EQ(launch(true, kernel, memory_.a, memory_.b), cudaSuccess);
+        try {
+            EXPECT_EQ(launch(true, last, memory_.a, memory_.b), cudaSuccess);
+        } catch (const MachineError& error) {
+            return error;
+        }
+        return std::nullopt;
+    };
+    const Kernel nothing = [](Numbers, Numbers) {}, starts_next = [](Numbers, Numbers) { let_next_kernel_start(); },
+                 starts_next_then_waits =
+                     [](Numbers, Numbers) {
+                         let_next_kernel_start();
+                         wait_for_previous_kernel();
+                     },
+                 waits_then_starts_next =
+                     [](Numbers, Numbers) {
+                         wait_for_previous_kernel();
+                         let_next_kernel_start();
+                     },
+                 only_waits = [](Numbers, Numbers) { wait_for_previous_kernel(); },
+                 one_thread_waits = [](Numbers, Numbers) {
+                     if (threadIdx.x == 7) wait_for_previous_kernel();
+                 };
+    for (const auto& between : {std::initializer_list<Kernel>{nothing},
+                                {starts_next},
+                                {starts_next_then_waits},
+                                {nothing, starts_next},
+                                {only_waits, starts_next_then_waits, nothing}}) {
+        const bool overtakes = *between.begin() != only_waits;
+        const auto error = report(between, copy_at_once);
+        EXPECT_EQ(error.has_value(), overtakes) << between.size();
+        if (!error || !overtakes) continue;
+        EXPECT_EQ(error->report().fault, Fault::global_race);
+        EXPECT_EQ(error->report().first.site.text(), checks.place("too_early"));
+        EXPECT_EQ(error->report().second.site.text(), checks.place("writes"));
+        const std::string words = "reads A(0), which first_kernel, " + std::to_string(between.size() + 1) +
+                                  " kernels before, writes; this launch may have started before that one ended";
+        EXPECT_NE(std::string(error->what()).find(words), std::string::npos) << error->what();
+    }
+    for (const Kernel between : {waits_then_starts_next, only_waits, one_thread_waits})
+        EXPECT_FALSE(report({between}, copy_at_once));
+    for (const Kernel between : {nothing, starts_next, starts_next_then_waits})
+        EXPECT_FALSE(report({between, between}, copy_after_waiting)) << "a wait is for all that is under way";
+}
+
+TEST_F(EarlyLaunch, OvertakingAlsoHarmsWhatTheFirstOneReads) {
+    EXPECT_EQ(launch(false, read_b, memory_.a, memory_.b), cudaSuccess);
+    EXPECT_EQ(launch(
+                  true, +[](Numbers, Numbers) {}, memory_.a, memory_.b),
+              cudaSuccess);
+    EXPECT_THROW(launch(true, overwrite_b, memory_.a, memory_.b), MachineError);
+}
+
+TEST_F(EarlyLaunch, ALaunchWithoutTheAttributeWaitsForAll) {
+    EXPECT_EQ(launch(false, write_a, memory_.a, memory_.b), cudaSuccess);
+    const auto nothing = +[](Numbers, Numbers) {};
+    EXPECT_EQ(launch(true, nothing, memory_.a, memory_.b), cudaSuccess);
+    EXPECT_EQ(launch(false, copy_at_once, memory_.a, memory_.b), cudaSuccess);
+    EXPECT_EQ(launch(true, nothing, memory_.a, memory_.b), cudaSuccess);
+    EXPECT_EQ(launch(
+                  true, +[](Numbers a, Numbers) { static_cast<void>(float(a(threadIdx.x))); }, memory_.a, memory_.b),
+              cudaSuccess)
+        << "write_a ended before the launch in the middle";
+}
+
 TEST_F(EarlyLaunch, NeedsComputeCapability90) {
     const ScopedCpuDevice older(device_from(device_profile("a100")));
     EXPECT_EQ(launch(true, copy_after_waiting, memory_.a, memory_.b), cudaErrorNotSupported);

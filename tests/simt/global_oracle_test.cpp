@@ -283,7 +283,7 @@ TEST(GlobalOracle, BlocksHandInInAnyOrder) {
 
         std::array<int, kBlocks> order{0, 1, 2, 3, 4};
         do {
-            GlobalLaunchShadow launch("kernel", dim3(kBlocks), nullptr);
+            GlobalLaunchShadow launch("kernel", dim3(kBlocks), {});
             const auto region = std::ranges::find_if(launch.regions(), [&](const auto& r) {
                 const auto base = reinterpret_cast<std::uintptr_t>(buffer.base);
                 return r->begin <= base && base < r->end;

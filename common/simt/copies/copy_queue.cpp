@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "common/simt/memory/tensor_names.h"
+#include "common/simt/memory/global_memory.h"
 #include "common/simt/report/leniency.h"
 
 namespace simt {
@@ -23,8 +23,11 @@ void CopyQueue::start_block(int threads) {
 
 void CopyQueue::issue(const Copy& copy) {
     Thread& thread = threads_[block_.thread()];
-    Issued issued{copy, thread.groups, {}};
-    if (copy.source) std::memcpy(issued.value.data(), copy.source, copy.bytes);
+    Issued issued{copy, thread.groups, {}, {}};
+    if (copy.source) {
+        std::memcpy(issued.value.data(), copy.source, copy.bytes);
+        issued.source = block_.global.hold_source(copy.tensor, copy.source, copy.bytes, block_.thread(), copy.site);
+    }
     block_.shared.take_off(SharedMemory::elements_of(copy.destination, copy.bytes, copy.element_bytes), block_.thread(),
                            block_.warp_interval(), copy.site);
     block_.traffic.shared(true, copy.destination, copy.bytes, block_.thread(), copy.site);
@@ -48,19 +51,31 @@ void CopyQueue::wait(int allowed, SourceSite site) {
 
 void CopyQueue::land(const Issued& issued, SourceSite wait_site) {
     const Copy& copy = issued.copy;
-    if (copy.source && std::memcmp(copy.source, issued.value.data(), copy.bytes) != 0 && !ScopedLeniency::active())
-        block_.fail({.fault = Fault::race,
-                     .first = {block_.thread(), wait_site},
-                     .second = {block_.thread(), copy.site},
-                     .what = "the source of an asynchronous copy, in " + std::string(tensor_name(copy.tensor)) +
-                             ", was overwritten before thread " + std::to_string(block_.thread()) +
-                             " waited for the copy to " + block_.shared.element_name(copy.destination),
-                     .advice =
-                         "the hardware reads the source at any time up to the wait, so it may get the old value or "
-                         "the new one: leave the source alone until then"});
+    if (copy.source) {
+        block_.global.release_source(issued.source, block_.warp_interval(), wait_site);
+        if (std::memcmp(copy.source, issued.value.data(), copy.bytes) != 0 && !ScopedLeniency::active())
+            report_overwritten_source(issued, wait_site);
+    }
     std::memcpy(block_.shared.data() + copy.destination, issued.value.data(), copy.bytes);
     block_.shared.land(SharedMemory::elements_of(copy.destination, copy.bytes, copy.element_bytes), block_.thread(),
                        block_.warp_interval(), copy.site);
+}
+
+/// Writes through views do not come so far: GlobalShadow reports them where they happen.
+void CopyQueue::report_overwritten_source(const Issued& issued, SourceSite wait_site) const {
+    const Copy& copy = issued.copy;
+    const auto* const source = static_cast<const std::byte*>(copy.source);
+    const auto changed = std::mismatch(source, source + copy.bytes, issued.value.begin()).first;
+    block_.fail({.fault = Fault::global_race,
+                 .first = {block_.thread(), wait_site},
+                 .second = {block_.thread(), copy.site},
+                 .what = global_element_name(copy.tensor, reinterpret_cast<std::uintptr_t>(changed)) +
+                         ", which an asynchronous copy reads, was overwritten before thread " +
+                         std::to_string(block_.thread()) + " waited for the copy to " +
+                         block_.shared.element_name(copy.destination) +
+                         "; another block wrote it, or a bare pointer, which has no line that could be named",
+                 .advice = "the hardware reads the source at any time up to the wait, so it may get the old value or "
+                           "the new one: leave the source alone until then"});
 }
 
 void CopyQueue::thread_touches(const char* does, std::size_t offset, int thread, SourceSite site) const {

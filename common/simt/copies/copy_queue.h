@@ -16,8 +16,9 @@ inline namespace cpu {
 ///
 /// Hardware may read the source and write the destination at any time between the issue of a copy and the wait for its
 /// group. The model does the latest that is allowed: it writes when the thread waits. Until then the destination is in
-/// flight, and whoever touches it is told so. The source is read at the issue and again at the wait; if it has changed
-/// in between, the hardware could have copied either, and that is a race.
+/// flight, and whoever touches it is told so. The source counts as being read from the issue to the wait; whoever
+/// writes it in between races with the copy. What a bare pointer writes there shows if the value has changed at the
+/// wait.
 class CopyQueue final : public Companion {
   public:
     struct Copy {
@@ -53,6 +54,7 @@ class CopyQueue final : public Companion {
     struct Issued {
         Copy copy;
         int group;
+        GlobalShadow::HeldSource source;  // means nothing for a copy of zeros
         std::array<std::byte, 16> value;
     };
     struct Thread {
@@ -63,6 +65,8 @@ class CopyQueue final : public Companion {
     };
 
     void check_returning_thread() const;
+    [[noreturn, gnu::cold, gnu::noinline]] void report_overwritten_source(const Issued& issued,
+                                                                          SourceSite wait_site) const;
     void land(const Issued& issued, SourceSite wait_site);
 
     Block& block_;

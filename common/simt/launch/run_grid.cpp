@@ -169,7 +169,9 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
                              .shared_bytes_per_block = config.dynamicSmemBytes});
 
     const bool early = may_start_early(config);
-    const auto shadow = std::make_shared<GlobalLaunchShadow>(name, config.gridDim, early ? previous_launch : nullptr);
+    const auto shadow = std::make_shared<GlobalLaunchShadow>(
+        name, config.gridDim,
+        early ? GlobalLaunchShadow::running_after(previous_launch) : GlobalLaunchShadow::Running());
     const EndOfLaunch end(shadow);
     GlobalLaunchShadow& global = *shadow;
     std::atomic<bool> needs_clocks = false;

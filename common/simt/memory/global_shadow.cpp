@@ -21,22 +21,40 @@ std::uint64_t next_launch_number() {
 
 // --- A launch -------------------------------------------------------------------------------------------------------
 
-GlobalLaunchShadow::GlobalLaunchShadow(const char* kernel, dim3 grid,
-                                       std::shared_ptr<const GlobalLaunchShadow> previous)
+GlobalLaunchShadow::GlobalLaunchShadow(const char* kernel, dim3 grid, Running running)
     : kernel_(kernel),
       grid_(grid),
       number_(next_launch_number()),
-      previous_(std::move(previous)),
+      running_(std::move(running)),
+      starts_early_(!running_.empty()),
       regions_(global_regions()) {}
 
+GlobalLaunchShadow::Running GlobalLaunchShadow::running_after(std::shared_ptr<const GlobalLaunchShadow> last) {
+    if (!last) return {};
+    Running running{last};
+    running.insert(running.end(), last->running_.begin(), last->running_.end());
+    if (running.size() > kMostRunning) running.resize(kMostRunning);
+    return running;
+}
+
 void GlobalLaunchShadow::end() {
-    previous_.reset();
+    if (next_starts_after_wait_) running_.clear();
     for (const auto& [key, page] : pages_) {
         if (!page->region->written) continue;
         for (std::size_t i = 0; i < kPageCells; ++i)
             if (page->cells[i].writer.known())
                 page->region->written[page->first_cell + i].store(true, std::memory_order_relaxed);
     }
+}
+
+std::optional<GlobalLaunchShadow::Claim> GlobalLaunchShadow::claim_of_running(std::uintptr_t address,
+                                                                              bool reads) const {
+    for (std::size_t i = 0; i < running_.size(); ++i)
+        if (std::optional<Claim> claim = running_[i]->claim(address, reads)) {
+            claim->launches_between = i;
+            return claim;
+        }
+    return std::nullopt;
 }
 
 std::optional<GlobalLaunchShadow::Claim> GlobalLaunchShadow::claim(std::uintptr_t address, bool reads) const {
@@ -174,17 +192,22 @@ void GlobalShadow::start_block(GlobalLaunchShadow& launch, std::uint64_t block) 
     }
     launch_ = &launch;
     block_ = block;
-    if (block_interval_ > UINT32_MAX / 2) {
+    const bool copies_left = sources_.size() > free_sources_.size();  // by a block that failed
+    if (block_interval_ > UINT32_MAX / 2 || copies_left) {
         chunks_.clear();
         block_interval_ = 0;
+        sources_.clear();
+        free_sources_.clear();
     }
     first_interval_ = ++block_interval_;
     if (clocks_) readers_.clear();
     clocks_ = nullptr;
     waited_.reset();
+    lets_next_start_unwaited_ = false;
 }
 
 void GlobalShadow::end_block() {
+    if (waited_.any() && !lets_next_start_unwaited_) launch_->note_that_next_starts_after_wait();
     if (used_chunks_ == 0) return;
     const std::size_t used = std::exchange(used_chunks_, 0);
     chunk_numbers_.clear();
@@ -235,17 +258,56 @@ void GlobalShadow::look_back(bool write, std::uintptr_t address, std::size_t byt
     constexpr std::size_t step = 2;  // bytes: no element is smaller
     std::optional<GlobalLaunchShadow::Claim> claim;
     for (std::size_t offset = 0; offset < bytes && !claim; offset += step)
-        if ((claim = launch_->previous()->claim(address + offset, write))) address += offset;
+        if ((claim = launch_->claim_of_running(address + offset, write))) address += offset;
     if (!claim) return;
+    const std::size_t between = claim->launches_between;
+    const std::string order = between == 0 ? "the kernel before" : std::to_string(between + 1) + " kernels before";
     faults_.fail(
         {.fault = Fault::global_race,
          .first = {access.thread, access.site},
          .second = claim->witness,
          .what = "thread " + std::to_string(access.thread) + (write ? " writes " : " reads ") +
-                 global_element_name(access.tensor, address) + ", which " + claim->kernel + ", the kernel before, " +
-                 (claim->wrote ? "writes" : "reads") + "; this launch may have started before that one ended",
+                 global_element_name(access.tensor, address) + ", which " + claim->kernel + ", " + order + ", " +
+                 (claim->wrote ? "writes" : "reads") + "; this launch may have started before that one ended" +
+                 (between == 0 ? "" : ": what was launched between them may start early too, and did not wait first"),
          .advice = "call simt::wait_for_previous_kernel() before the first line that touches what the kernel before "
                    "writes, or writes what it reads"});
+}
+
+template <class Use>
+void GlobalShadow::for_each_cell(const Source& source, Use use) {
+    const GlobalRegion& region = *source.region;
+    const std::size_t last = region.cell_of(std::min(source.address + source.bytes, region.end) - 1);
+    for (std::size_t cell = region.cell_of(source.address); cell <= last; ++cell)
+        use(chunk_of(region, cell).cells[cell % kChunkCells], region.address_of(cell));
+}
+
+GlobalShadow::HeldSource GlobalShadow::hold_source(int tensor, const void* p, std::size_t bytes, int thread,
+                                                   SourceSite site) {
+    const auto address = reinterpret_cast<std::uintptr_t>(p);
+    if (address - known_[tensor].begin >= known_[tensor].bytes) look_up(tensor, address);
+    const Source source{known_[tensor].region, address, bytes, {thread, tensor, site}};
+    if (!source.region) return kUnwatched;
+    for_each_cell(source, [](Cell& c, std::uintptr_t) { ++c.copies; });
+    if (free_sources_.empty()) {
+        sources_.push_back(source);
+        return HeldSource(sources_.size() - 1);
+    }
+    const HeldSource place = free_sources_.back();
+    free_sources_.pop_back();
+    sources_[place] = source;
+    return place;
+}
+
+void GlobalShadow::release_source(HeldSource place, std::uint32_t warp_interval, SourceSite site) {
+    if (place == kUnwatched) return;
+    Source source = std::exchange(sources_[place], Source{});
+    free_sources_.push_back(place);
+    source.reader.site = site;
+    for_each_cell(source, [&](Cell& c, std::uintptr_t address) {
+        --c.copies;
+        read_cell(c, address, source.reader, warp_interval);
+    });
 }
 
 GlobalShadow::Chunk& GlobalShadow::chunk_of(const GlobalRegion& region, std::size_t cell) {
@@ -333,6 +395,8 @@ void GlobalShadow::read_cell(Cell& c, std::uintptr_t address, const GlobalAccess
 void GlobalShadow::write_cell(Cell& c, std::uintptr_t address, const GlobalAccessRecord& access,
                               std::uint32_t warp_interval) {
     const int thread = access.thread;
+    if (c.copies > 0) [[unlikely]]
+        overwrites_source(address, access);
     if (write_races_with(c, thread)) [[unlikely]]
         race("writes", address, access, "wrote", {c.writer, c.write_tensor, c.write_site});
 
@@ -366,6 +430,29 @@ void GlobalShadow::unwritten(std::uintptr_t address, const GlobalAccessRecord& r
          .advice =
              "outputs and workspaces hold garbage until a kernel writes them: write the element before it is read, "
              "or start from a value of your own, such as 0 for a sum"});
+}
+
+void GlobalShadow::overwrites_source(std::uintptr_t address, const GlobalAccessRecord& writer) const {
+    if (ScopedLeniency::active()) return;
+    // A cell may be larger than what one copy reads of it.
+    const auto source = std::ranges::find_if(sources_, [&](const Source& s) {
+        return s.region && s.region->address_of(s.region->cell_of(s.address)) <= address &&
+               address < s.address + s.bytes;
+    });
+    const GlobalAccessRecord& reader = source->reader;
+    const std::string copier = "thread " + std::to_string(reader.thread),
+                      element = global_element_name(writer.tensor, address),
+                      alias = global_element_name(reader.tensor, address);
+    faults_.fail({.fault = Fault::global_race,
+                  .first = {writer.thread, writer.site},
+                  .second = {reader.thread, reader.site},
+                  .what = "thread " + std::to_string(writer.thread) + " writes " + element +
+                          ", which an asynchronous copy of " + copier + " is still reading" +
+                          (alias == element ? "" : " as " + alias) + "; " + copier + " has not waited for it yet",
+                  .advice = "the hardware reads the source at any time up to the wait, so it may get the old value or "
+                            "the new one, even if both are equal by then: let " +
+                            copier + " wait for its copy first" +
+                            (writer.thread == reader.thread ? "" : ", and put a barrier after the wait")});
 }
 
 void GlobalShadow::race(const char* does, std::uintptr_t address, const GlobalAccessRecord& access, const char* did,

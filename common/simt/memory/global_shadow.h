@@ -43,8 +43,11 @@ class GlobalLaunchShadow {
     struct Page;
 
   public:
-    /// `previous`: the launch before it, if this one may start while that one still runs.
-    GlobalLaunchShadow(const char* kernel, dim3 grid, std::shared_ptr<const GlobalLaunchShadow> previous);
+    /// Launches that may still run, the newest first.
+    using Running = std::vector<std::shared_ptr<const GlobalLaunchShadow>>;
+
+    /// `running`: launches that may not have ended when this one starts.
+    GlobalLaunchShadow(const char* kernel, dim3 grid, Running running);
     GlobalLaunchShadow(const GlobalLaunchShadow&) = delete;
     GlobalLaunchShadow& operator=(const GlobalLaunchShadow&) = delete;
 
@@ -77,16 +80,27 @@ class GlobalLaunchShadow {
     void end();
 
     const GlobalRegions& regions() const { return regions_; }
-    const GlobalLaunchShadow* previous() const { return previous_.get(); }
 
-    /// What a kernel that starts early may not touch before it has waited: who in this launch wrote the element there,
-    /// or, where `reads` count as well, read it.
+    /// Whether launches may still run when this one starts.
+    bool starts_early() const { return starts_early_; }
+
+    /// A block of this launch has waited for those before it, and only then let the next one start or ended. The next
+    /// one starts when all blocks have, so it starts after what this block has waited for.
+    void note_that_next_starts_after_wait() { next_starts_after_wait_.store(true, std::memory_order_relaxed); }
+
+    /// What may still run when a launch after `last` starts early: `last` itself, and what may still run when `last`
+    /// lets its next one start.
+    static Running running_after(std::shared_ptr<const GlobalLaunchShadow> last);
+
+    /// What a kernel that starts early may not touch before it has waited: who in the launches that may still run wrote
+    /// the element there, or, where `reads` count as well, read it.
     struct Claim {
         std::string kernel;
         bool wrote;
         Witness witness;
+        std::size_t launches_between = 0;
     };
-    std::optional<Claim> claim(std::uintptr_t address, bool reads) const;
+    std::optional<Claim> claim_of_running(std::uintptr_t address, bool reads) const;
 
     std::uint64_t number() const { return number_; }  ///< no two launches have the same
 
@@ -122,6 +136,10 @@ class GlobalLaunchShadow {
         bool comes_before(const Conflict& other) const;
     };
 
+    // A long row of launches that start early and never wait must not keep the notes of all of them.
+    static constexpr std::size_t kMostRunning = 16;
+
+    std::optional<Claim> claim(std::uintptr_t address, bool reads) const;
     Page& page_of(const GlobalRegion& region, std::size_t cell);
     Party party(std::uint64_t block, const GlobalAccessRecord& access);
     void note(const Instruction& instruction);
@@ -132,7 +150,9 @@ class GlobalLaunchShadow {
     const std::string kernel_;
     const dim3 grid_;
     const std::uint64_t number_;
-    std::shared_ptr<const GlobalLaunchShadow> previous_;
+    Running running_;
+    const bool starts_early_;
+    std::atomic<bool> next_starts_after_wait_ = false;
     const GlobalRegions regions_;
     std::mutex mutex_;  // of everything below
     std::unordered_map<std::uintptr_t, std::unique_ptr<Page>> pages_;
@@ -166,8 +186,11 @@ class GlobalShadow {
         before_clocks_ = before_clocks;
     }
 
-    /// The thread waits for the launch before this one, where that may still run.
+    /// The thread waits for the launches before this one, where they may still run.
     void wait_for_previous_launch(int thread) { waited_.set(std::size_t(thread)); }
+
+    /// The thread lets the launch after this one start, as far as this block is concerned.
+    void let_next_launch_start(int thread) { lets_next_start_unwaited_ |= !waited_[std::size_t(thread)]; }
 
     void access(bool write, int tensor, const void* p, std::size_t bytes, int thread, std::uint32_t warp_interval,
                 SourceSite site) {
@@ -178,10 +201,20 @@ class GlobalShadow {
             [[unlikely]]
             return access_across(write, tensor, p, bytes, rest, thread, warp_interval, site);
         const GlobalRegion* const region = known_[tensor].region;
-        if (region && launch_->previous() && !waited_[std::size_t(thread)]) [[unlikely]]
+        if (region && launch_->starts_early() && !waited_[std::size_t(thread)]) [[unlikely]]
             look_back(write, address, bytes, {thread, tensor, site});
         if (region) touch(write, *region, address, bytes, {thread, tensor, site}, warp_interval);
     }
+
+    /// Where release_source() finds a source that it is to release.
+    using HeldSource = std::uint32_t;
+
+    /// An asynchronous copy of the thread reads these bytes from now until release_source(): whoever writes them in
+    /// between, the thread itself too, is wrong.
+    HeldSource hold_source(int tensor, const void* p, std::size_t bytes, int thread, SourceSite site);
+
+    /// The thread has waited, at `site`, for the copy: that is its last read of the bytes.
+    void release_source(HeldSource source, std::uint32_t warp_interval, SourceSite site);
 
   private:
     enum class Readers : std::uint8_t { one_thread, one_warp, several_warps };
@@ -189,6 +222,7 @@ class GlobalShadow {
     struct Cell {
         std::uint32_t write_interval = 0, write_warp_interval = 0;
         std::uint32_t read_interval = 0, read_warp_interval = 0;
+        std::uint32_t copies = 0;  // asynchronous ones under way that read it
         std::uint16_t writer = 0, reader = 0, other_reader = 0;
         Readers readers = Readers::one_thread;
         std::uint8_t write_tensor = 0, read_tensor = 0;
@@ -210,6 +244,18 @@ class GlobalShadow {
         const GlobalRegion* region = nullptr;
     };
 
+    /// What an asynchronous copy reads while it is under way, where kernels may write.
+    struct Source {
+        const GlobalRegion* region;  // null: of no copy
+        std::uintptr_t address;
+        std::size_t bytes;
+        GlobalAccessRecord reader;
+    };
+    static constexpr HeldSource kUnwatched = UINT32_MAX;
+
+    template <class Use>
+    void for_each_cell(const Source& source, Use use);
+
     void look_up(int tensor, std::uintptr_t address);
     [[gnu::cold, gnu::noinline]] void access_across(bool write, int tensor, const void* p, std::size_t bytes,
                                                     std::size_t bytes_before, int thread, std::uint32_t warp_interval,
@@ -229,6 +275,7 @@ class GlobalShadow {
 
     // These return while the machine is lenient.
     [[gnu::cold, gnu::noinline]] void unwritten(std::uintptr_t address, const GlobalAccessRecord& reader) const;
+    [[gnu::cold, gnu::noinline]] void overwrites_source(std::uintptr_t address, const GlobalAccessRecord& writer) const;
     [[gnu::cold, gnu::noinline]] void race(const char* does, std::uintptr_t address, const GlobalAccessRecord& access,
                                            const char* did, const GlobalAccessRecord& other,
                                            bool both_update = false) const;
@@ -248,7 +295,10 @@ class GlobalShadow {
     const ThreadClocks* clocks_ = nullptr;                    // of the block, if it has any
     std::uint32_t before_clocks_ = 0;                         // the last interval of a warp before there were
     std::unordered_map<std::uintptr_t, ReaderList> readers_;  // of an element, by its address, where there are clocks
-    std::bitset<1024> waited_;                                // by thread: for the launch before
+    std::bitset<1024> waited_;                                // by thread: for the launches before
+    bool lets_next_start_unwaited_ = false;
+    std::vector<Source> sources_;
+    std::vector<HeldSource> free_sources_;  // of sources_
 };
 
 }  // namespace cpu

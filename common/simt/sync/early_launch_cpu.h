@@ -9,7 +9,7 @@ namespace simt {
 inline namespace cpu {
 
 inline void wait_for_previous_kernel() { Block::current().global.wait_for_previous_launch(Block::current().thread()); }
-inline void let_next_kernel_start() {}
+inline void let_next_kernel_start() { Block::current().global.let_next_launch_start(Block::current().thread()); }
 
 }  // namespace cpu
 }  // namespace simt

@@ -11,6 +11,9 @@
 //   - the kernel itself waits, with wait_for_previous_kernel(), before it touches what the one before writes, and
 //     before it writes what that one may still read.
 //
+// Who calls let_next_kernel_start() before it waits, or never waits, lets the next kernel overtake the one before as
+// well.
+//
 // Elsewhere launches follow one another in any case, and both functions do nothing. The CPU machine runs one launch
 // after the other too, but diagnoses a touch before the wait.
 
