@@ -120,6 +120,16 @@ __global__ void copy_and_leave(GlobalTensor<const float, 2> x) {
     simt::copy_async(row.vec<float4>(0, column), x.vec<float4>(0, column));
 }
 
+/// y = x - 1, with two arenas.
+__global__ void two_arenas(GlobalTensor<const float, 1> x, GlobalTensor<float, 1> y) {
+    const auto row = SharedArena().tile<float, 1, 64>("row");
+    const auto ones = SharedArena().tile<float, 1, 32>("ones");
+    const int t = threadIdx.x;
+    row(0, t) = x(t);
+    ones(0, t / 2) = 1.0f;
+    y(t) = float(row(0, t)) - float(ones(0, t / 2));
+}
+
 /// A tensor with a value in each element, as a kernel sees it.
 template <int Rank>
 struct Values {
@@ -247,6 +257,11 @@ TEST(MachinePage, PartialWrite) {
 TEST(MachinePage, ArenaOverflow) {
     expect_on_page(Fault::arena_overflow, "two_tiles", {.block = 32, .shared_bytes = 16 * 32 * sizeof(float)},
                    two_tiles, y.view());
+}
+
+TEST(MachinePage, ArenaOverlap) {
+    expect_on_page(Fault::arena_overlap, "two_arenas", {.block = 64, .shared_bytes = 64 * sizeof(float)}, two_arenas,
+                   x.view<const float>(), y.view());
 }
 
 TEST(MachinePage, AsynchronousCopies) {

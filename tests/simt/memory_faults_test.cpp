@@ -49,8 +49,10 @@ TEST(Uninitialised, ElementsOfOtherWidthsThanWereWritten) {
             }
             __syncthreads();
             Vector<bf16, 8> x{};
+            SharedArena again;
+            again.start_over();
             if (is_thread(3))
-                x = SharedArena().tile<bf16, 8, 8>("halves").vec<Vector<bf16, 8>>(0, 0);  // @halves of floats
+                x = again.tile<bf16, 8, 8>("halves").vec<Vector<bf16, 8>>(0, 0);  // @halves of floats
             (void)x;
         };
     };
@@ -270,14 +272,15 @@ TEST(Arena, OverflowByOneTile) {
         if (is_thread(0)) A(7, 7) = 0.0f;
         if (is_thread(0)) B(0, 2) = f16(0.0f);
     };
-    const std::size_t needed = shared_bytes<float>(8, 8) + shared_bytes<f16>(1, 3);
-    EXPECT_EQ(needed, 256u + 16u);
+    EXPECT_EQ(shared_bytes<float>(8, 8) + shared_bytes<f16>(1, 3), 256u + 16u);
+    const std::size_t needed = 256 + 3 * sizeof(f16);  // nothing follows B, so nothing needs its padding
+    expect_clean({.shared_bytes = 256 + 16}, kernel);
     expect_clean({.shared_bytes = needed}, kernel);
     expect_clean({.shared_bytes = needed + 1}, kernel);
     checks.expect({.shared_bytes = needed - 1}, kernel,
                   {.fault = Fault::arena_overflow,
                    .first = {0, "last tile"},
-                   .says = {"carving B", "272 bytes", "asked for 271"}});
+                   .says = {"carving B", "262 bytes", "asked for 261"}});
     checks.expect({.shared_bytes = 0}, kernel,
                   {.fault = Fault::arena_overflow, .first = {0, nullptr}, .says = {"carving A"}});
 }
@@ -292,6 +295,25 @@ TEST(Arena, MatrixOverflowAndNegativeShape) {
          {std::pair(4, 5), std::pair(-1, 4), std::pair(4, -1), std::pair(1 << 30, 1 << 30)})
         checks.expect({.shared_bytes = 64}, kernel(rows, columns),
                       {.fault = Fault::arena_overflow, .first = {0, "carving a matrix"}, .says = {"carving S"}});
+}
+
+TEST(Arena, OnlyWhatFollowsATileNeedsItsPadding) {
+    const auto kernel = [](int first, int second) {
+        return [=] {
+            SharedArena arena;
+            const auto A = arena.matrix<f16>("A", 1, first);
+            const auto B = arena.matrix<f16>("B", second, 1);
+            if (is_thread(0)) A(0, first - 1) = f16(0.0f);
+            if (is_thread(0) && second > 0) B(second - 1, 0) = f16(0.0f);
+        };
+    };
+    expect_clean({.shared_bytes = 6}, kernel(3, 0));
+    expect_clean({.shared_bytes = 16 + 2}, kernel(3, 1));
+    for (const std::size_t bytes : {6u, 16u, 17u})
+        checks.expect({.shared_bytes = bytes}, kernel(3, 1),
+                      {.fault = Fault::arena_overflow, .first = {0}, .says = {"carving B [1, 1]", "18 bytes"}});
+    checks.expect({.shared_bytes = 5}, kernel(3, 0),
+                  {.fault = Fault::arena_overflow, .first = {0}, .says = {"carving A [1, 3]", "6 bytes"}});
 }
 
 TEST(Arena, TilesAreAlignedAndDoNotOverlap) {

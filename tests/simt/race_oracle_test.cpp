@@ -133,7 +133,9 @@ struct Element {
 template <int bytes>
 void touch(const Access& a) {
     using E = Element<bytes>;
-    const auto cells = SharedArena().tile<E, 1, kCells / bytes>("cells");
+    SharedArena arena;
+    for (int width = 1; width < bytes; width *= 2) arena.start_over();  // each width has the bytes for itself
+    const auto cells = arena.tile<E, 1, kCells / bytes>("cells");
     const auto go = [&]<int count>(std::integral_constant<int, count>) {
         if constexpr (count * bytes <= kCells) {
             if (a.width != count * bytes) return;

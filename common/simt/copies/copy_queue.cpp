@@ -72,7 +72,7 @@ void CopyQueue::report_overwritten_source(const Issued& issued, SourceSite wait_
                  .what = global_element_name(copy.tensor, reinterpret_cast<std::uintptr_t>(changed)) +
                          ", which an asynchronous copy reads, was overwritten before thread " +
                          std::to_string(block_.thread()) + " waited for the copy to " +
-                         block_.shared.element_name(copy.destination) +
+                         block_.shared.element_name(copy.destination, block_.thread()) +
                          "; another block wrote it, or a bare pointer, which has no line that could be named",
                  .advice = "the hardware reads the source at any time up to the wait, so it may get the old value or "
                            "the new one: leave the source alone until then"});
@@ -94,8 +94,8 @@ void CopyQueue::thread_touches(const char* does, std::size_t offset, int thread,
                                 .first = {thread, site},
                                 .second = {owner, issued.copy.site},
                                 .what = "thread " + std::to_string(thread) + " " + does + " " +
-                                        block_.shared.element_name(offset) + ", which an asynchronous copy of " + name +
-                                        " is still filling"};
+                                        block_.shared.element_name(offset, thread) +
+                                        ", which an asynchronous copy of " + name + " is still filling"};
     const int newer = issuer.groups - 1 - issued.group;
     if (newer < 0) {
         report.what += "; no commit_copies() of " + name + " has followed the copy";
@@ -125,7 +125,7 @@ void CopyQueue::check_returning_thread() const {
          .first = {block_.thread(), oldest.copy.site},
          .what = "thread " + std::to_string(block_.thread()) + " returns while " +
                  std::to_string(thread.under_way.size()) + " of its asynchronous copies are under way, the oldest to " +
-                 block_.shared.element_name(oldest.copy.destination) +
+                 block_.shared.element_name(oldest.copy.destination, block_.thread()) +
                  (committed ? "" : ", which was never committed to a group"),
          .advice = "nobody can rely on shared memory that such a copy writes: issue only what is used, and wait "
                    "for it, with wait_copies<0>() or wait_all_copies() in the last step"});

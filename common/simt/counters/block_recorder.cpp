@@ -66,13 +66,10 @@ int BlockRecorder::tensor_at(int tensor, const void* address) {
     return object;
 }
 
-int BlockRecorder::tile_at(std::size_t offset) {
-    for (const SharedMemory::Region& r : shared_->regions()) {
-        const std::size_t bytes = std::size_t(r.rows) * std::size_t(r.pitch) * std::size_t(r.element_bytes);
-        if (r.offset <= offset && offset < r.offset + bytes)
-            return index_in(launch_->tiles, TracedTile{r.name, r.offset, r.rows, r.columns, r.pitch, r.element_bytes});
-    }
-    return TracedAccess::kNowhere;
+int BlockRecorder::tile_at(std::size_t offset, int thread) {
+    const SharedMemory::Region* const r = shared_->region_at(offset, thread);
+    if (!r) return TracedAccess::kNowhere;
+    return index_in(launch_->tiles, TracedTile{r->name, r->offset, r->rows, r->columns, r->pitch, r->element_bytes});
 }
 
 void BlockRecorder::append(int thread, const Event& event) {

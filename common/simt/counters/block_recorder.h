@@ -40,7 +40,7 @@ class BlockRecorder {
                         std::int64_t(reinterpret_cast<std::uintptr_t>(address)), std::int64_t(bytes)});
     }
     void shared(bool write, std::size_t offset, std::size_t bytes, int thread, SourceSite site) {
-        append(thread, {number_of({Kind::shared, write, tile_at(offset), nullptr, site}), std::int64_t(offset),
+        append(thread, {number_of({Kind::shared, write, tile_at(offset, thread), nullptr, site}), std::int64_t(offset),
                         std::int64_t(bytes)});
     }
     void watch(const char* name, std::int64_t row, std::int64_t column, float value, int thread) {
@@ -109,7 +109,7 @@ class BlockRecorder {
 
     std::uint32_t number_of(const Deed& deed);
     int tensor_at(int tensor, const void* address);
-    int tile_at(std::size_t offset);
+    int tile_at(std::size_t offset, int thread);
     void append(int thread, const Event& event);
     void close_interval(std::optional<SourceSite> barrier);
     void cut_into_beats(const Stream& stream, bool faulty, std::map<BeatNumber, Beat>& beats) const;

@@ -400,7 +400,8 @@ void* Block::arena_bytes(std::size_t offset, std::size_t bytes) {
               .first = {current_thread_, {}},
               .what = "carving a tile of " + std::to_string(bytes) + " bytes at byte " + std::to_string(offset) +
                       ", but the launch asked for " + std::to_string(shared.bytes()) + " bytes of shared memory",
-              .advice = "dynamicSmemBytes of the launch must cover every tile, each rounded up to 16 bytes"});
+              .advice =
+                  "dynamicSmemBytes of the launch must cover every tile, each but the last rounded up to 16 bytes"});
     return shared.data() + offset;
 }
 

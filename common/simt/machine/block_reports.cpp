@@ -64,7 +64,7 @@ void Block::fail_in_flight(const char* does, std::size_t offset, int thread, Sou
     for (const auto& [kind, companion] : companions_) companion->thread_touches(does, offset, thread, site);
     fail({.fault = Fault::copy_in_flight,
           .first = {thread, site},
-          .what = "thread " + std::to_string(thread) + " " + does + " " + shared.element_name(offset) +
+          .what = "thread " + std::to_string(thread) + " " + does + " " + shared.element_name(offset, thread) +
                   ", which is still being filled",
           .advice = "wait for what fills it first"});
 }

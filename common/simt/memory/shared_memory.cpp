@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 #include <string_view>
+#include <utility>
 
 #include "common/simt/memory/sanitizers.h"
 #include "common/simt/report/leniency.h"
@@ -29,9 +30,11 @@ void SharedMemory::start_block(std::size_t bytes) {
     bytes_ = bytes;
     allow_access(memory_.get(), capacity_);
     forbid_access(memory_.get() + bytes, capacity_ - kNowhereBytes - bytes);
-    std::memset(memory_.get(), 0xFF, bytes);
+    std::memset(memory_.get(), int(kGarbage), bytes);
     regions_.clear();
     clocks_ = nullptr;
+    rounds_.clear();
+    lent_ = lent_for_any_bits_ = false;
     if (last_interval_ > UINT32_MAX / 2 || copies_in_flight_ > 0) {  // a block that failed leaves copies behind
         std::ranges::fill(cells_, Cell{});
         std::ranges::fill(lines_, Line{});
@@ -54,20 +57,47 @@ void SharedMemory::order_by(const ThreadClocks& clocks) {
 
 void* SharedMemory::nowhere() { return std::memset(memory_.get() + capacity_ - kNowhereBytes, 0xFF, kNowhereBytes); }
 
-void SharedMemory::name_region(const Region& region) {
-    const auto same = [&](const Region& r) { return r.offset == region.offset && r.name == region.name; };
-    if (std::ranges::none_of(regions_, same)) regions_.push_back(region);
+bool SharedMemory::Region::same_tile(const Region& other) const {
+    return offset == other.offset && rows == other.rows && columns == other.columns && pitch == other.pitch &&
+           element_bytes == other.element_bytes && std::string_view(name) == other.name;
 }
 
-std::string SharedMemory::element_name(std::size_t offset) const {
+const SharedMemory::Region* SharedMemory::name_region(const Region& region) {
+    if (region.offset == region.end()) return nullptr;
+    if (region.round > 0 && rounds_.empty()) rounds_.resize(kMostThreads);
+    if (!rounds_.empty()) rounds_[std::size_t(region.thread)] = region.round;
+    const auto same = std::ranges::find_if(regions_, [&](const Region& r) { return r.same_tile(region); });
+    if (same != regions_.end() && same->round >= region.round) return nullptr;
+    for (const Region& r : regions_)
+        if (r.round == region.round && r.overlaps(region)) return &r;
+    if (same == regions_.end())
+        regions_.push_back(region);
+    else
+        *same = region;
+    return nullptr;
+}
+
+const SharedMemory::Region* SharedMemory::region_at(std::size_t offset, int thread) const {
+    const unsigned round = rounds_.empty() ? 0 : rounds_[std::size_t(thread)];
+    const Region* found = nullptr;
     for (const Region& r : regions_) {
-        const std::size_t end = r.offset + std::size_t(r.rows) * r.pitch * r.element_bytes;
-        if (offset < r.offset || offset >= end) continue;
-        const std::size_t element = (offset - r.offset) / r.element_bytes;
-        return std::string(r.name) + "(" + std::to_string(element / r.pitch) + ", " +
-               std::to_string(element % r.pitch) + ")";
+        if (offset < r.offset || offset >= r.end()) continue;
+        // A tile that the thread has not come to yet is in its words only where it has no other.
+        const auto rank = [round](const Region& tile) {
+            return std::pair(tile.round <= round, tile.round <= round ? tile.round : 0);
+        };
+        if (!found || rank(*found) < rank(r)) found = &r;
     }
-    return "shared byte " + std::to_string(offset);
+    return found;
+}
+
+std::string SharedMemory::element_name(std::size_t offset, int thread) const {
+    const Region* const tile = region_at(offset, thread);
+    if (!tile) return "shared byte " + std::to_string(offset);
+    const std::size_t element = (offset - tile->offset) / std::size_t(tile->element_bytes),
+                      pitch = std::size_t(tile->pitch);
+    return std::string(tile->name) + "(" + std::to_string(element / pitch) + ", " + std::to_string(element % pitch) +
+           ")";
 }
 
 void SharedMemory::read_vector(Elements elements, int thread, std::uint32_t warp_interval, SourceSite site) {
@@ -279,11 +309,21 @@ void SharedMemory::land(Elements elements, int thread, std::uint32_t warp_interv
     --copies_in_flight_;
 }
 
+bool SharedMemory::may_be_of_bare_pointer(std::size_t offset, int thread) const {
+    if (!lent_ || lent_for_any_bits_) return lent_;
+    // A cell may be narrower than the tile's elements, and part of a number may look like garbage.
+    const Region* const tile = region_at(offset, thread);
+    const std::size_t width = tile ? std::size_t(tile->element_bytes) : lines_[offset / kLineBytes].cell_bytes;
+    const std::size_t begin = tile ? offset - (offset - tile->offset) % width : offset;
+    const std::span element(memory_.get() + begin, width);
+    return std::ranges::any_of(element, [](std::byte b) { return b != kGarbage; });
+}
+
 void SharedMemory::uninitialised(std::size_t cell, int thread, SourceSite site) const {
-    if (ScopedLeniency::active()) return;
+    if (ScopedLeniency::active() || may_be_of_bare_pointer(offset_of_cell(cell), thread)) return;
     owner_.fail({.fault = Fault::uninitialised_read,
                  .first = {thread, site},
-                 .what = "thread " + std::to_string(thread) + " reads " + element_name(offset_of_cell(cell)) +
+                 .what = "thread " + std::to_string(thread) + " reads " + element_name(offset_of_cell(cell), thread) +
                          ", which nobody has written yet in this block",
                  .advice = "shared memory holds garbage when a block starts: write every element that is read, "
                            "the padding of ragged tiles too, and if another thread was to write it, let a "
@@ -313,11 +353,14 @@ void SharedMemory::race(const char* does, std::size_t cell, int thread, SourceSi
     // The one who wrote had read it before, at the line where it is read now.
     const bool both_update = !writes && wrote && cells_[cell].reader == other && sites_[cell].read == site &&
                              cells_[cell].read_interval == cells_[cell].write_interval;
+    const std::size_t offset = offset_of_cell(cell);
+    const std::string element = element_name(offset, thread), alias = element_name(offset, other);
     owner_.fail({.fault = Fault::race,
                  .first = {thread, site},
                  .second = {other, other_site},
-                 .what = "thread " + std::to_string(thread) + " " + does + " " + element_name(offset_of_cell(cell)) +
-                         ", which thread " + std::to_string(other) + " " + did + "; no barrier lies between",
+                 .what = "thread " + std::to_string(thread) + " " + does + " " + element + ", which thread " +
+                         std::to_string(other) + " " + did + (alias == element ? "" : " as " + alias) +
+                         "; no barrier lies between",
                  .advice = both_update ? update_race_advice()
                                        : race_advice({thread, site, writes}, {other, other_site, wrote})});
 }

@@ -43,6 +43,7 @@ class SharedMemory {
     template <class T>
     static constexpr bool takes = std::has_single_bit(sizeof(T)) && sizeof(T) <= 16;
     static constexpr std::size_t kNowhereBytes = 64;
+    static constexpr std::size_t kMostThreads = 1024;
     static constexpr std::size_t kForbiddenBytes = 64;  // between the block's memory and nowhere(), at least
 
     /// What it asks of the block that it belongs to.
@@ -58,11 +59,18 @@ class SharedMemory {
 
     explicit SharedMemory(Owner& owner) : owner_(owner) {}
 
-    /// What a name in a message stands for: one tile carved from the arena.
+    /// What a name in a message stands for: one tile carved from an arena.
     struct Region {
         const char* name;
         std::size_t offset;
         int rows, columns, pitch, element_bytes;
+        unsigned round = 0;  ///< how often its arena had started over, at the latest
+        int thread = -1;     ///< that carved it first
+        SourceSite site{};   ///< where it did
+
+        std::size_t end() const { return offset + std::size_t(rows) * std::size_t(pitch) * std::size_t(element_bytes); }
+        bool same_tile(const Region& other) const;
+        bool overlaps(const Region& other) const { return offset < other.end() && other.offset < end(); }
     };
 
     /// What one access touches: neighbouring elements of a width in bytes. Small enough to be passed in a register.
@@ -104,13 +112,15 @@ class SharedMemory {
     std::uint32_t open_warp_interval() { return ++last_interval_; }
 
     /// Remembers a tile for messages; every thread of the block carves the same tiles, the first one is recorded.
-    void name_region(const Region& region);
+    /// Returns the tile that another arena has in these bytes; null if there is none.
+    const Region* name_region(const Region& region);
 
-    /// The tiles that this block has carved so far.
-    std::span<const Region> regions() const { return regions_; }
+    /// The tile that has the byte at `offset`: as the thread carved it, if its arenas have started over, or as nobody
+    /// has carved it since. Null if no tile has it.
+    const Region* region_at(std::size_t offset, int thread) const;
 
-    /// "K_j(3, 5)" for the element at `offset`.
-    std::string element_name(std::size_t offset) const;
+    /// "K_j(3, 5)" for the element at `offset`, in the thread's words.
+    std::string element_name(std::size_t offset, int thread) const;
 
     /// From now on accesses are those of this warp's threads, in this interval of it. `since`: the interval that began
     /// when all of its lanes last met.
@@ -153,6 +163,13 @@ class SharedMemory {
     /// The copy has arrived: the bytes count as written by `thread` in its present interval.
     void land(Elements elements, int thread, std::uint32_t warp_interval, SourceSite site);
 
+    /// The kernel has a bare pointer to this memory, whose writes nobody sees. Elements that no longer hold what
+    /// start_block() left there count as written from now on; where `any_bits` may be written, the others do too.
+    void lend_to_bare_pointer(bool any_bits) {
+        lent_ = true;
+        lent_for_any_bits_ |= any_bits;
+    }
+
   private:
     enum class Readers : std::uint8_t { one_thread, one_warp, several_warps };
 
@@ -176,6 +193,7 @@ class SharedMemory {
     };
 
     static constexpr std::size_t kLineBytes = 16;
+    static constexpr std::byte kGarbage{0xFF};  // in every byte when a block starts
 
     // What a cell shows while an asynchronous copy fills it: written later than any interval, by a thread that does not
     // exist. So every access meets a conflict in the comparisons that it makes anyway.
@@ -312,6 +330,8 @@ class SharedMemory {
     [[gnu::noinline]] bool reads_race_by_clocks(const Cell& c, int thread);
     int noted_reader_unknown_to(const Cell& c, int thread) const;
 
+    bool may_be_of_bare_pointer(std::size_t offset, int thread) const;
+
     // These return while the machine is lenient.
     [[gnu::cold, gnu::noinline]] void uninitialised(std::size_t cell, int thread, SourceSite site) const;
     [[gnu::cold, gnu::noinline]] void race_with_reader(std::size_t cell, int thread, SourceSite site);
@@ -338,7 +358,9 @@ class SharedMemory {
     const ThreadClocks* clocks_ = nullptr;                 // of the block, if it has any
     std::vector<ReaderList> cell_readers_, line_readers_;  // of cells_ and lines_, where there are clocks
     std::vector<Region> regions_;
+    std::vector<unsigned> rounds_;  // of each thread's last tile; empty as long as no arena has started over
     std::size_t copies_in_flight_ = 0;
+    bool lent_ = false, lent_for_any_bits_ = false;  // to bare pointers, in this block
     // Intervals only grow, across blocks too: what an earlier block left in the shadow is older than first_interval_.
     std::uint32_t first_interval_ = 1, block_interval_ = 1, last_interval_ = 1;
 };

@@ -15,6 +15,7 @@ inline namespace cpu {
 ///   asynchronous copy    is seen once its thread waits for it: who looks earlier sees what was there before
 ///   partial write        ignored; what nobody wrote stays NaN
 ///   out of bounds        a read gives the same poison, a write goes nowhere
+///   overlapping tiles    are let be; messages and traces know the first one alone
 ///   shuffle              from a lane that does not take part gives the same poison
 ///
 /// All else is diagnosed as ever, since the kernel cannot go on: diverged barriers and collectives, deadlock, a

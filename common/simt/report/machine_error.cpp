@@ -40,6 +40,8 @@ std::string_view name_of(Fault fault) {
             return "result written in part";
         case Fault::arena_overflow:
             return "shared memory overflow";
+        case Fault::arena_overlap:
+            return "overlapping tiles";
         case Fault::copy_in_flight:
             return "asynchronous copy in flight";
         case Fault::copy_not_awaited:

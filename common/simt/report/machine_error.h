@@ -27,6 +27,7 @@ enum class Fault {
     unwritten_read,         ///< an output or workspace read before any kernel wrote it
     partial_write,          ///< an element of a result that no kernel wrote
     arena_overflow,         ///< the kernel carves more shared memory than its launch asked for
+    arena_overlap,          ///< two arenas carve different tiles from the same bytes
     copy_in_flight,         ///< an element touched while an asynchronous copy still fills it
     copy_not_awaited,       ///< a thread returned with an asynchronous copy that it never waited for
     unsupported,            ///< an instruction that the imitated device does not have

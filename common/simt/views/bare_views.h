@@ -62,6 +62,7 @@ class SharedArena {
     __device__ __forceinline__ SharedMatrix<T> matrix(const char*, int rows, int columns) {
         return SharedMatrix<T>(static_cast<T*>(carve(std::size_t(rows) * columns * sizeof(T))), rows, columns);
     }
+    __device__ __forceinline__ void start_over() { used_ = 0; }
 
   private:
     __device__ __forceinline__ void* carve(std::size_t bytes) {

@@ -14,6 +14,10 @@ constexpr std::size_t kArenaAlignment = 16;
 
 std::string place(int row, int column) { return "(" + std::to_string(row) + ", " + std::to_string(column) + ")"; }
 
+std::string shape_of(const char* tile, int rows, int pitch) {
+    return std::string(tile) + " [" + std::to_string(rows) + ", " + std::to_string(pitch) + "]";
+}
+
 std::string span_of(int vector_width) {
     return vector_width == 1 ? "" : ", a vector of " + std::to_string(vector_width) + " elements,";
 }
@@ -102,16 +106,30 @@ void fail_alignment(int tensor, const void* element, std::size_t alignment, Sour
 void* SharedArena::carve(const char* name, int rows, int columns, int pitch, std::size_t element_bytes,
                          SourceSite site) {
     Block& block = Block::current();
-    const std::size_t offset = used_, bytes = std::size_t(rows) * std::size_t(pitch) * element_bytes;
-    used_ += (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
-    if (rows < 0 || pitch < columns || columns < 0 || used_ > block.shared.bytes())
-        block.fail({.fault = Fault::arena_overflow,
-                    .first = {block.thread(), site},
-                    .what = std::string("carving ") + name + " [" + std::to_string(rows) + ", " +
-                            std::to_string(pitch) + "] brings the total to " + std::to_string(used_) +
-                            " bytes, but the launch asked for " + std::to_string(block.shared.bytes()),
-                    .advice = "dynamicSmemBytes of the launch must cover every tile, each rounded up to 16 bytes"});
-    block.shared.name_region({name, offset, rows, columns, pitch, int(element_bytes)});
+    const std::size_t offset = used_, bytes = std::size_t(rows) * std::size_t(pitch) * element_bytes,
+                      end = offset + bytes;
+    used_ = (end + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+    if (rows < 0 || pitch < columns || columns < 0 || (bytes > 0 && end > block.shared.bytes()))
+        block.fail(
+            {.fault = Fault::arena_overflow,
+             .first = {block.thread(), site},
+             .what = "carving " + shape_of(name, rows, pitch) + " brings the total to " + std::to_string(end) +
+                     " bytes, but the launch asked for " + std::to_string(block.shared.bytes()),
+             .advice =
+                 "dynamicSmemBytes of the launch must cover every tile, each but the last rounded up to 16 bytes"});
+    const SharedMemory::Region* const other = block.shared.name_region(
+        {name, offset, rows, columns, pitch, int(element_bytes), round_, block.thread(), site});
+    if (other && !ScopedLeniency::active()) [[unlikely]]
+        block.fail(
+            {.fault = Fault::arena_overlap,
+             .first = {block.thread(), site},
+             .second = {other->thread, other->site},
+             .what = shape_of(name, rows, pitch) + " would take bytes " + std::to_string(offset) + " to " +
+                     std::to_string(end - 1) + " of shared memory, of which " +
+                     shape_of(other->name, other->rows, other->pitch) + ", carved from another arena, has bytes " +
+                     std::to_string(other->offset) + " to " + std::to_string(other->end() - 1),
+             .advice = "every SharedArena begins at the first byte: carve all tiles from one, in every thread in "
+                       "the same order; where new tiles are to replace old ones, say so with its start_over()"});
     return block.shared.data() + offset;
 }
 

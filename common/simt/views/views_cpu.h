@@ -201,7 +201,8 @@ class SharedMatrix {
 };
 
 /// Carves tiles from the shared memory that the launch asked for, one after the other, each aligned to 16 bytes. Every
-/// thread carves the same tiles in the same order.
+/// thread carves the same tiles in the same order. Every arena begins at the first byte: a kernel needs but one, and
+/// two that carve different tiles from the same bytes are diagnosed.
 class SharedArena {
   public:
     /// The next tile: `Pitch * Rows` elements. Complains where the launch asked for less.
@@ -216,14 +217,27 @@ class SharedArena {
         return {static_cast<T*>(carve(name, rows, columns, columns, sizeof(T), site)), rows, columns, name};
     }
 
+    /// The next tile begins at the first byte again, in place of the tiles carved so far. For bytes that one step of a
+    /// kernel after the other uses; a __syncthreads() belongs between the last use of the old tiles and the first of
+    /// the new ones.
+    void start_over() {
+        used_ = 0;
+        ++round_;
+    }
+
   private:
     void* carve(const char* name, int rows, int columns, int pitch, std::size_t element_bytes, SourceSite site);
     std::size_t used_ = 0;
+    unsigned round_ = 0;
 };
 
 /// The launch's dynamic shared memory as a bare pointer, which nothing checks.
 template <class T>
 T* dynamic_shared_memory() {
+    // The garbage at a block's start is a NaN that no arithmetic gives, but also the integer -1.
+    constexpr bool numbers = std::is_floating_point_v<T> || std::is_same_v<T, f16> || std::is_same_v<T, bf16> ||
+                             std::is_same_v<T, float2> || std::is_same_v<T, float4>;
+    Block::current().shared.lend_to_bare_pointer(!numbers);
     return reinterpret_cast<T*>(Block::current().shared.data());
 }
 
