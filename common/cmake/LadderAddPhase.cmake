@@ -209,7 +209,7 @@ function(ladder_link_phases target)
     target_link_libraries(${target} PRIVATE ladder_common)
 endfunction()
 
-# The program can then name its kernels with their template arguments (simt::exported_symbol).
+# The program can then name its kernels with their template arguments (simt::symbol_of), also when it is stripped.
 function(ladder_export_kernels target)
     target_link_options(${target} PRIVATE "LINKER:--export-dynamic-symbol=_ZN6ladder3cpu*_kernel*")
     target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS})

@@ -11,6 +11,16 @@
 #include "tests/simt/testing.h"
 
 namespace simt::testing {
+
+template <int Bytes>
+__global__ void kernel_with_array(int* ran) {
+    __shared__ char first[Bytes - 64];
+    __shared__ int rest[16];
+    first[threadIdx.x] = 1;
+    rest[threadIdx.x % 16] = 1;
+    if (threadIdx.x == 0) *ran += first[0] * rest[0];
+}
+
 namespace {
 
 /// A kernel of its own for every N, so that its attributes have not been touched by another test.
@@ -178,6 +188,52 @@ TEST(Launch, ARefusalNamesTheLimitThatIsBroken) {
             EXPECT_NE(std::string(error.what()).find(c.words), std::string::npos) << error.what();
         }
     }
+}
+
+TEST(StaticShared, CountsAgainstWhatABlockGets) {
+    const ScopedCpuDevice h200(device_from(device_profile("h200")));
+    int ran = 0;
+    constexpr int fixed = 40000, optin = 232448;
+    EXPECT_EQ(launch_with(kernel_with_array<fixed>, 0, ran), cudaSuccess);
+    EXPECT_EQ(launch_with(kernel_with_array<fixed>, 48 * 1024 - fixed, ran), cudaSuccess);
+    EXPECT_EQ(ran, 1);
+    EXPECT_EQ(launch_with(kernel_with_array<fixed>, 48 * 1024 - fixed + 1, ran), cudaErrorInvalidValue);
+    EXPECT_EQ(ran, 0);
+    EXPECT_EQ(cudaFuncSetAttribute(kernel_with_array<fixed>, kSharedBytes, optin - fixed + 1), cudaErrorInvalidValue);
+    EXPECT_EQ(cudaFuncSetAttribute(kernel_with_array<fixed>, kSharedBytes, optin - fixed), cudaSuccess);
+    EXPECT_EQ(launch_with(kernel_with_array<fixed>, optin - fixed, ran), cudaSuccess);
+    EXPECT_EQ(launch_with(kernel_with_array<fixed>, optin - fixed + 1, ran), cudaErrorInvalidValue);
+    EXPECT_EQ(launch_with(kernel_with_array<48 * 1024>, 0, ran), cudaSuccess);
+    EXPECT_EQ(launch_with(kernel_with_array<48 * 1024 + 4>, 0, ran), cudaErrorInvalidValue);
+}
+
+TEST(StaticShared, ARefusalSaysWhatTheArraysTake) {
+    const ScopedCpuDevice h200(device_from(device_profile("h200")));
+    int ran = 0;
+    const auto refusal = [&](void (*kernel)(int*), std::size_t shared_bytes) -> std::string {
+        try {
+            launch("with_array", {.gridDim = 1, .blockDim = 32, .dynamicSmemBytes = shared_bytes}, kernel, &ran);
+        } catch (const LaunchError& error) {
+            return error.what();
+        }
+        return {};
+    };
+    EXPECT_EQ(refusal(kernel_with_array<1024>, 48 * 1024), "") << "launch() raises the limit itself";
+    EXPECT_NE(refusal(kernel_with_array<1024>, 232448)
+                  .find("asks for 232448 bytes of shared memory per block, the "
+                        "kernel's __shared__ arrays take 1024 more, the device "
+                        "allows 232448"),
+              std::string::npos);
+    EXPECT_NE(refusal(kernel_with_array<48 * 1024 + 128>, 0).find("__shared__ arrays take 49280 bytes"),
+              std::string::npos);
+}
+
+TEST(Launch, ALogHasTheKernelsTemplateArguments) {
+    int ran = 0;
+    const LaunchLog log;
+    launch("with_array", {.gridDim = 1, .blockDim = 32}, kernel_with_array<256>, &ran);
+    ASSERT_EQ(log.records().size(), 1u);
+    EXPECT_EQ(log.records()[0].instance, "kernel_with_array<256>");
 }
 
 TEST(Launch, ErrorCodesHaveCudasNamesAndTexts) {

@@ -1,7 +1,6 @@
 #include "common/simt/launch/kernel_name.h"
 
 #include <cxxabi.h>
-#include <dlfcn.h>
 
 #include <cstdlib>
 #include <memory>
@@ -41,11 +40,6 @@ std::string instance_from_symbol(const char* mangled) {
          {std::pair("simt::cpu::", ""), std::pair("__half", "f16"), std::pair("__nv_bfloat16", "bf16")})
         replace_all(name, type, short_name);
     return name;
-}
-
-const char* exported_symbol(const void* function) {
-    Dl_info info{};
-    return dladdr(function, &info) && info.dli_saddr == function ? info.dli_sname : nullptr;
 }
 
 }  // namespace simt

@@ -16,6 +16,7 @@ template <class... Parameters, class... Arguments>
 void launch(const char* name, const cudaLaunchConfig_t& config, void (*kernel)(Parameters...),
             Arguments&&... arguments) {
     const Device device = current_device();
+    const std::size_t static_shared_bytes = static_shared_bytes_of(reinterpret_cast<const void*>(kernel));
     const auto check = [&](const char* call, cudaError_t code) {
         if (code == cudaSuccess) return;
         clear_last_error();
@@ -26,11 +27,12 @@ void launch(const char* name, const cudaLaunchConfig_t& config, void (*kernel)(P
                            .grid = {config.gridDim.x, config.gridDim.y, config.gridDim.z},
                            .block = {config.blockDim.x, config.blockDim.y, config.blockDim.z},
                            .required_shared_bytes = config.dynamicSmemBytes,
+                           .static_shared_bytes = static_shared_bytes,
                            .shared_bytes_limit = std::size_t(device.shared_bytes_per_block_optin),
                            .max_threads_per_block = device.max_threads_per_block,
                            .device = device.name});
     };
-    if (config.dynamicSmemBytes > std::size_t(device.shared_bytes_per_block))
+    if (static_shared_bytes + config.dynamicSmemBytes > std::size_t(device.shared_bytes_per_block))
         check("cudaFuncSetAttribute",
               cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(config.dynamicSmemBytes)));
     name_next_launch(name);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <string>
+#include <unordered_map>
 
 #include "common/simt/device/device.h"
 #include "common/simt/device/kernel_resources.h"
@@ -30,6 +31,15 @@ inline std::string instance_of(const void* kernel) {
     if (cudaFuncGetName(&symbol, kernel) != cudaSuccess) symbol = nullptr;
 #endif
     return instance_from_symbol(symbol);
+}
+
+/// What the kernel's `__shared__` arrays take. CUDA is asked once: launches are timed.
+inline std::size_t static_shared_bytes_of(const void* kernel) {
+    thread_local std::unordered_map<const void*, std::size_t> known;
+    const auto [entry, is_new] = known.try_emplace(kernel);
+    cudaFuncAttributes attributes{};
+    if (is_new && cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess) entry->second = attributes.sharedSizeBytes;
+    return entry->second;
 }
 
 /// A refused launch leaves its code behind for cudaGetLastError(); the next launch must not trip over it.

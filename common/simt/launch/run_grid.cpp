@@ -56,7 +56,11 @@ int shared_limit(KernelKey kernel, const Device& device) {
     const std::scoped_lock lock(attributes_mutex);
     const auto raised = max_dynamic_shared_bytes.find(kernel);
     const int asked = raised == max_dynamic_shared_bytes.end() ? 0 : raised->second;
-    return std::min(std::max(asked, device.shared_bytes_per_block), device.shared_bytes_per_block_optin);
+    // Without the attribute, arrays of fixed size and what the launch asks for share what a block gets; the attribute
+    // is about the latter alone.
+    const int fixed = int(static_shared_bytes_of(kernel));
+    return std::min(std::max(asked, device.shared_bytes_per_block - fixed),
+                    device.shared_bytes_per_block_optin - fixed);
 }
 
 /// Whether the launch may begin while the one before it still runs.
@@ -140,7 +144,8 @@ const char* cudaGetErrorString(cudaError_t code) {
 }
 
 cudaError_t set_max_dynamic_shared_bytes(KernelKey kernel, int bytes) {
-    if (bytes < 0 || bytes > cpu_device().shared_bytes_per_block_optin) return cudaErrorInvalidValue;
+    if (bytes < 0 || bytes > cpu_device().shared_bytes_per_block_optin - int(static_shared_bytes_of(kernel)))
+        return cudaErrorInvalidValue;
     const std::scoped_lock lock(attributes_mutex);
     max_dynamic_shared_bytes[kernel] = bytes;
     return cudaSuccess;
@@ -158,6 +163,7 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
     if (!within(config.gridDim, 0x7fffffffu, 65535, 65535) || !within(config.blockDim, 1024, 1024, 64) ||
         config.blockDim.volume() > std::size_t(device.max_threads_per_block))
         return cudaErrorInvalidConfiguration;
+    if (static_shared_bytes_of(kernel) > kMostStaticSharedBytes) return cudaErrorInvalidValue;
     if (config.dynamicSmemBytes > std::size_t(shared_limit(kernel, device))) return cudaErrorInvalidValue;
     if (may_start_early(config) && !device.has_feature(Feature::early_launch)) return cudaErrorNotSupported;
 

@@ -6,6 +6,7 @@
 #include "common/simt/device/device.h"
 #include "common/simt/launch/cuda_calls_cpu.h"
 #include "common/simt/launch/kernel_name.h"
+#include "common/simt/launch/program_symbols.h"
 #include "common/simt/machine/block.h"
 #include "common/simt/report/launch_log.h"
 
@@ -32,8 +33,8 @@ void name_next_launch(const char* kernel);
 /// Codes are returned, never left behind.
 inline void clear_last_error() {}
 
-/// The kernel's name with its template arguments, where the program exports it.
-inline std::string instance_of(KernelKey kernel) { return instance_from_symbol(exported_symbol(kernel)); }
+/// The kernel's name with its template arguments, unless the program was stripped of its symbols.
+inline std::string instance_of(KernelKey kernel) { return instance_from_symbol(symbol_of(kernel)); }
 
 /// What the last launch on this thread counted.
 Counters last_launch_counters();

@@ -121,9 +121,16 @@ std::string limit_broken_by(const RefusedLaunch& l) {
     if (exceeds(l.grid, grid_limit))
         return "the grid " + triple(l.grid) + " is larger than " + triple(grid_limit) +
                " in one dimension; put the long one first, or give each block more work";
-    if (l.required_shared_bytes > l.shared_bytes_limit)
-        return "the launch asks for " + std::to_string(l.required_shared_bytes) +
-               " bytes of shared memory per block, the device allows " + std::to_string(l.shared_bytes_limit) +
+    if (l.static_shared_bytes > kMostStaticSharedBytes)
+        return "the kernel's __shared__ arrays take " + std::to_string(l.static_shared_bytes) +
+               " bytes, CUDA's compiler allows " + std::to_string(kMostStaticSharedBytes) +
+               "; carve larger ones from a SharedArena, of memory that the launch asks for";
+    if (l.static_shared_bytes + l.required_shared_bytes > l.shared_bytes_limit)
+        return "the launch asks for " + std::to_string(l.required_shared_bytes) + " bytes of shared memory per block" +
+               (l.static_shared_bytes
+                    ? ", the kernel's __shared__ arrays take " + std::to_string(l.static_shared_bytes) + " more"
+                    : "") +
+               ", the device allows " + std::to_string(l.shared_bytes_limit) +
                "; use smaller tiles, a shorter sequence or a smaller head dimension";
     return "";
 }

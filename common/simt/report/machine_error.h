@@ -13,6 +13,9 @@
 
 namespace simt {
 
+/// What `__shared__` arrays of one kernel may take: more does not compile for a GPU.
+inline constexpr std::size_t kMostStaticSharedBytes = 48 * 1024;
+
 /// What the CPU machine can find wrong with a kernel while it runs.
 enum class Fault {
     race,                   ///< two threads touch one shared element, one of them writes, no barrier between
@@ -84,6 +87,7 @@ struct RefusedLaunch {
     std::string code_name{};                  ///< e.g. "cudaErrorInvalidValue"
     std::array<unsigned, 3> grid{}, block{};  ///< x, y, z, as asked for
     std::size_t required_shared_bytes = 0;    ///< for each block, as asked for
+    std::size_t static_shared_bytes = 0;      ///< of the kernel's `__shared__` arrays, besides those
     std::size_t shared_bytes_limit = 0;       ///< the device's limit with opt-in
     int max_threads_per_block = 0;            ///< of the device
     std::string device{};                     ///< product name
