@@ -181,6 +181,7 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
                                .count = checks == Checks::on ? LaunchLog::wanted() : std::nullopt,
                                .global = global,
                                .trace = trace,
+                               .budget = block_budget(),
                                .body = body,
                                .arguments = arguments};
     const auto alone = kOneBlockAtATime ? std::unique_lock(one_block_at_a_time) : std::unique_lock<std::mutex>();
@@ -195,6 +196,7 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
         Counters counted;
         try {
             std::unique_ptr<Block> block = pool().take();
+            std::optional<Block::Session> session(std::in_place, *block, launch.budget);
             const auto hand_in_trace = [&] {
                 if (!trace) return;
                 trace->end_block(block->take_trace());
@@ -212,6 +214,7 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
                 hand_in_trace();
             }
             counted += block->traffic.take();
+            session.reset();
             pool().give_back(std::move(block));
         } catch (...) {
             queue.stop();
