@@ -16,7 +16,7 @@ namespace {
 
 bool hangs(simt::Fault fault) {
     return fault == simt::Fault::barrier_divergence || fault == simt::Fault::collective_divergence ||
-           fault == simt::Fault::deadlock;
+           fault == simt::Fault::deadlock || fault == simt::Fault::endless;
 }
 
 /// How far beyond its bound a result is, by the report of its comparison; infinite if that does not say.

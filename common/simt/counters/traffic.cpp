@@ -17,6 +17,8 @@ std::size_t Traffic::InstructionHash::operator()(const Instruction& i) const {
 
 void Traffic::start_block(std::optional<LaunchLog::Detail> count, int threads, BlockRecorder* recorder) {
     counts_ = count.has_value();
+    is_heard_ = counts_;
+    listener_ = nullptr;
     recorder_ = recorder;
     trace_ = count == LaunchLog::Detail::requests;
     if (!trace_) return;
@@ -30,12 +32,18 @@ void Traffic::end_block() {
 }
 
 void Traffic::count(bool write, std::size_t offset, std::size_t bytes, int thread, SourceSite site) {
+    if (AccessListener* const listener = listener_)
+        listener->hear({write, AccessListener::kShared, offset, thread, site});
+    if (!counts_) return;
     (write ? sum_.shared_bytes_written : sum_.shared_bytes_read) += bytes;
     if (trace_) record({site, write ? kSharedWrite : kSharedRead, int(bytes)}, offset, thread);
     if (recorder_) recorder_->shared(write, offset, bytes, thread, site);
 }
 
 void Traffic::count(bool write, int tensor, const void* address, std::size_t bytes, int thread, SourceSite site) {
+    if (AccessListener* const listener = listener_)
+        listener->hear({write, tensor, reinterpret_cast<std::uintptr_t>(address), thread, site});
+    if (!counts_) return;
     (write ? tensors_[tensor].bytes_written : tensors_[tensor].bytes_read) += bytes;
     if (trace_)
         record({site, kGlobal + 2 * tensor + write, int(bytes)}, reinterpret_cast<std::uintptr_t>(address), thread);

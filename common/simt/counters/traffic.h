@@ -1,12 +1,14 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <unordered_map>
 #include <vector>
 
+#include "common/simt/counters/access_listener.h"
 #include "common/simt/counters/block_recorder.h"
 #include "common/simt/counters/lane_streams.h"
 #include "common/simt/memory/tensor_names.h"
@@ -26,15 +28,23 @@ class Traffic {
     void start_block(std::optional<LaunchLog::Detail> count, int threads, BlockRecorder* recorder);
     void end_block();
 
-    bool counts() const { return counts_; }
+    /// Whether somebody wants to hear of accesses.
+    bool is_heard() const { return is_heard_.load(std::memory_order_relaxed); }
+
+    /// From now on to the end of the block `listener` hears of every access too. For signal handlers as well, hence
+    /// the atomics: no compiler may take what a loop asks for a constant of the loop.
+    void tell(AccessListener& listener) {
+        listener_.store(&listener, std::memory_order_relaxed);
+        is_heard_.store(true, std::memory_order_relaxed);
+    }
 
     void shared(bool write, std::size_t offset, std::size_t bytes, int thread, SourceSite site) {
-        if (counts_) [[unlikely]]
+        if (is_heard()) [[unlikely]]
             count(write, offset, bytes, thread, site);
     }
 
     void global(bool write, int tensor, const void* address, std::size_t bytes, int thread, SourceSite site) {
-        if (counts_) [[unlikely]]
+        if (is_heard()) [[unlikely]]
             count(write, tensor, address, bytes, thread, site);
     }
 
@@ -69,6 +79,8 @@ class Traffic {
     void count_global(const LaneStreams::Request& request, const Instruction& instruction);
     void count_shared(const LaneStreams::Request& request, const Instruction& instruction);
 
+    std::atomic<bool> is_heard_ = false;
+    std::atomic<AccessListener*> listener_ = nullptr;
     bool counts_ = false;
     bool trace_ = false;  // of warps' requests too
     BlockRecorder* recorder_ = nullptr;

@@ -191,6 +191,7 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
                                .global = global,
                                .needs_clocks = needs_clocks,
                                .trace = trace,
+                               .budget = block_budget(),
                                .kernel_code = reinterpret_cast<const void*>(kernel),
                                .body = body,
                                .arguments = arguments};
@@ -206,6 +207,7 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
         Counters counted;
         try {
             std::unique_ptr<Block> block = pool().take();
+            std::optional<Block::Session> session(std::in_place, *block, launch.budget);
             const auto hand_in_trace = [&] {
                 if (!trace) return;
                 trace->end_block(block->take_trace());
@@ -223,6 +225,7 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
                 hand_in_trace();
             }
             counted += block->traffic.take();
+            session.reset();
             pool().give_back(std::move(block));
         } catch (...) {
             queue.stop();

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <bit>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -35,7 +36,14 @@ void Block::run(const Launch& launch, uint3 index) {
     launch_ = &launch;
     index_ = index;
     at_barrier_ = 0;
+    barrier_site_ = {};
     failure_.reset();
+    lookout_.start_block();
+    thrown_.clear();
+    meetings_ = 0;
+    meetings_unwatched_ = launch.budget.meetings ? launch.budget.meetings : std::numeric_limits<std::uint64_t>::max();
+    ticks_ = quiet_ticks_ = events_at_tick_ = 0;
+    interrupted_ = false;
     current_ = this;
     blockDim = launch.block;
     gridDim = launch.grid;
@@ -59,8 +67,17 @@ void Block::run(const Launch& launch, uint3 index) {
     sanitized_home_.start_here();
     start_.enter();
     sanitized_home_.leave_for(fibers_[0].sanitized);
+    in_kernel_ = true;
     switch_stack(&home_, fibers_[0].stack);
+    in_kernel_ = false;
     sanitized_home_.arrive(sanitized_home_);
+    if (interrupted_) {
+#ifdef __x86_64__
+        asm volatile("fninit");  // it may have been in the middle of a computation with the old registers
+#endif
+        failure_ = report_of(interruption_);
+        if (recorder_) recorder_->fault(failure_->first.thread);
+    }
     end_.pass();
     if (failure_)
         for (Fiber& fiber : fibers_) fiber.sanitized.abandon();
@@ -95,7 +112,13 @@ void Block::enter() {
     Block& block = current();
     block.fibers_[block.current_thread_].sanitized.arrive(block.sanitized_home_);
     block.start_.pass();
-    block.launch_->body(block.launch_->arguments);
+    try {
+        block.launch_->body(block.launch_->arguments);
+    } catch (...) {
+        block.keep_exception();
+    }
+    if (!block.thrown_.empty()) [[unlikely]]
+        block.report_exception();
     block.finish_thread();
 }
 
@@ -247,6 +270,8 @@ std::uint64_t Block::meet_warp_out_of_sight(Call call, std::uint64_t value, int 
 }
 
 void Block::release_barrier() {
+    if (is_looked_at()) [[unlikely]]
+        look_at_barrier();
     const std::uint32_t interval = shared.open_block_interval();
     for (Warp& w : warps_) {
         w.runnable = w.live;
@@ -331,6 +356,8 @@ const CallPath& Block::path_here(const void* frame) {
 
 void Block::complete(Warp& w, int pending_index) {
     const Pending done = w.pending[pending_index];
+    if (is_looked_at()) [[unlikely]]
+        look_at_collective(w, done);
     w.pending[pending_index] = w.pending[--w.pending_count];
     traffic.warp_collective();
     if (done.arrived == w.live) traffic.warp_meets(int(&w - warps_.data()));

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <signal.h>
+
 #include <array>
 #include <atomic>
 #include <bit>
@@ -7,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -14,10 +17,13 @@
 #include "common/simt/counters/traffic.h"
 #include "common/simt/device/device.h"
 #include "common/simt/language/cuda_names.h"
+#include "common/simt/machine/budget.h"
 #include "common/simt/machine/call_paths.h"
 #include "common/simt/machine/companion.h"
 #include "common/simt/machine/fiber_stacks.h"
+#include "common/simt/machine/lookout.h"
 #include "common/simt/machine/switch_stack.h"
+#include "common/simt/machine/worker_watch.h"
 #include "common/simt/memory/global_shadow.h"
 #include "common/simt/memory/sanitizers.h"
 #include "common/simt/memory/shared_memory.h"
@@ -47,7 +53,7 @@ enum class Checks : bool { off, on };
 /// Runs one thread block: its threads are fibers on the calling OS thread, and each runs until it meets a barrier or a
 /// warp collective that still waits for others. The order is fixed (the lowest runnable thread of the same warp, then
 /// the next warp), so a kernel does the same thing on every run.
-class Block final : private SharedMemory::Owner {
+class Block final : private SharedMemory::Owner, private AccessListener {
   public:
     struct Launch {
         const char* kernel;
@@ -59,6 +65,7 @@ class Block final : private SharedMemory::Owner {
         GlobalLaunchShadow& global;
         std::atomic<bool>& needs_clocks;  ///< set by a block whose threads met as intervals cannot tell
         TraceLog* trace;                  ///< who listens, if somebody does
+        Budget budget;                    ///< of each block
         const void* kernel_code;          ///< the kernel's function, which `body` calls
         void (*body)(const void*);
         const void* arguments;
@@ -66,6 +73,22 @@ class Block final : private SharedMemory::Owner {
 
     /// The block that the calling OS thread runs. Kernels reach the machine through it.
     static Block& current() { return *current_; }
+
+    /// The same, or null outside of blocks; for signal handlers.
+    static Block* running() { return current_; }
+
+    /// While alive, the calling OS thread may run the block.
+    class Session {
+      public:
+        Session(Block& block, const Budget& budget) : block_(block), watch_(budget) {}
+        ~Session() { block_.stacks_.end_launch(); }
+        Session(const Session&) = delete;
+        Session& operator=(const Session&) = delete;
+
+      private:
+        Block& block_;
+        WorkerWatch watch_;
+    };
 
     /// Runs block `index` of the launch to its end. Throws MachineError if the kernel does something wrong; the Block
     /// can be used again afterwards.
@@ -112,7 +135,7 @@ class Block final : private SharedMemory::Owner {
 
     [[gnu::always_inline]] void read_shared(SharedMemory::Elements elements, SourceSite site) {
         if (elements.count > 1) {
-            if (traffic.counts() || !shared.open_to_reader(elements)) [[unlikely]]
+            if (traffic.is_heard() || !shared.open_to_reader(elements)) [[unlikely]]
                 read_shared_vector(elements, site);
             return;
         }
@@ -133,6 +156,14 @@ class Block final : private SharedMemory::Owner {
         if (recorder_) [[unlikely]]
             recorder_->watch(name, row, column, value, current_thread_);
     }
+
+    /// In a signal handler: so much processor time has passed, WorkerWatch::tick_seconds(). A block whose budget is
+    /// used up is watched from now on; one that then does nothing that can be watched ends here.
+    void tick(void* context);
+
+    /// In a signal handler: whether the signal is a mistake of the kernel. If so, the block ends in a diagnosis as soon
+    /// as the handler returns.
+    bool take_signal(int signal, const siginfo_t& info, void* context);
 
     /// What this block did in its last run, and counted; the trace of that run gets both.
     TracedBlock take_trace();
@@ -242,6 +273,30 @@ class Block final : private SharedMemory::Owner {
     [[noreturn, gnu::cold, gnu::noinline]] void fail_in_flight(const char* does, std::size_t offset, int thread,
                                                                SourceSite site) override;
 
+    /// Where a signal found the kernel. Written in the handler, so it owns nothing.
+    struct Interruption {
+        int signal, code;  // signal 0: the budget is used up
+        std::uintptr_t address, instruction, stack;
+        std::array<void*, 32> calls;  // innermost first, the handler's own among them
+        int depth;
+    };
+
+    void hear(const AccessListener::Access& access) override;
+    void leave_from_handler(int signal, int code, std::uintptr_t address, void* context);
+    [[gnu::cold, gnu::noinline]] void look_at_barrier();
+    [[gnu::cold, gnu::noinline]] void look_at_collective(const Warp& w, const Pending& done);
+    [[gnu::cold, gnu::noinline]] void begin_to_look();
+    bool is_looked_at() { return ++meetings_ >= meetings_unwatched_.load(std::memory_order_relaxed); }
+    bool has_begun(int thread) const;
+    std::string whereabouts() const;
+    std::string since_barrier() const;
+    std::string near(std::uintptr_t address) const;
+    MachineError::Report endless_report() const;
+    MachineError::Report report_of(const Interruption& interruption) const;
+    [[noreturn, gnu::cold, gnu::noinline]] void report_endless();
+    [[noreturn, gnu::cold, gnu::noinline]] void report_exception();
+
+    void keep_exception();
     [[noreturn]] static void enter();
     Arrival arrive_at_barrier(SourceSite site);
     [[gnu::noinline]] Arrival arrive_by_path_at_barrier(SourceSite site);
@@ -289,6 +344,14 @@ class Block final : private SharedMemory::Owner {
     BlockRecorder own_recorder_;
     BlockRecorder* recorder_ = nullptr;  // own_recorder_ while somebody wants to see this block, else null
     FiberStacks stacks_;
+    Lookout lookout_;
+    std::uint64_t meetings_ = 0;                         // of this block
+    std::atomic<std::uint64_t> meetings_unwatched_ = 0;  // atomics: handlers of signals write them
+    std::atomic<bool> in_kernel_ = false;
+    int ticks_ = 0, quiet_ticks_ = 0, events_at_tick_ = 0;
+    Interruption interruption_{};
+    bool interrupted_ = false;
+    std::string thrown_;         // by a thread, in words
     std::vector<Fiber> fibers_;  // with the indices of a block of shape_
     dim3 shape_{0, 0, 0};
     std::vector<Warp> warps_;

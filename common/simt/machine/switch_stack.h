@@ -13,9 +13,12 @@ inline namespace cpu {
 /// The stack pointer of a thread that does not run at the moment.
 using StackPointer = void*;
 
+/// The stack pointer of a thread with that stack that has not begun.
+inline StackPointer unstarted_stack(void* top) { return static_cast<std::uint64_t*>(top) - 4; }
+
 /// Prepares an empty stack, `top` being a multiple of 16: who switches to it enters `entry`, which must not return.
 inline StackPointer prepare_stack(void* top, void (*entry)()) {
-    auto* const words = static_cast<std::uint64_t*>(top) - 4;
+    auto* const words = static_cast<std::uint64_t*>(unstarted_stack(top));
     words[0] = reinterpret_cast<std::uint64_t>(entry);
     words[1] = 0;  // in the place of a return address: debuggers see that the calls end here
     return words;

@@ -80,6 +80,19 @@ class Registry {
         return std::nullopt;
     }
 
+    std::optional<NearView> nearest(std::uintptr_t address) const {
+        const std::scoped_lock lock(mutex_);
+        std::optional<NearView> nearest;
+        for (const GlobalView& view : views_) {
+            const auto [begin, end] = range_of(view);
+            if (begin >= end) continue;
+            const bool below = address < begin;
+            const std::uintptr_t distance = below ? begin - address : address < end ? 0 : address - end + 1;
+            if (!nearest || distance < nearest->distance) nearest = {view, distance, below};
+        }
+        return nearest;
+    }
+
   private:
     /// Sees to it that these bytes are watched, in cells no larger than `alignment`.
     void watch(std::uintptr_t begin, std::uintptr_t end, std::size_t alignment) {
@@ -200,6 +213,8 @@ GlobalRegions global_regions() { return Registry::instance()->regions(); }
 std::optional<GlobalView> global_view(int tensor, std::uintptr_t address) {
     return Registry::instance()->view(tensor, address);
 }
+
+std::optional<NearView> nearest_view(std::uintptr_t address) { return Registry::instance()->nearest(address); }
 
 // Takes the largest strides first, which is right for every view whose elements do not overlap.
 std::optional<std::array<std::int64_t, 4>> indices_of(const GlobalView& view, std::uintptr_t address) {

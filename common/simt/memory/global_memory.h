@@ -58,6 +58,16 @@ GlobalRegions global_regions();
 /// The newest view of that tensor that has the element at `address`.
 std::optional<GlobalView> global_view(int tensor, std::uintptr_t address);
 
+/// A view, and how many bytes it lies away from an address: 0 for one that has it.
+struct NearView {
+    GlobalView view;
+    std::uintptr_t distance;
+    bool below;  ///< the address lies before the view
+};
+
+/// Of the remembered views the one closest to `address`, the newest of several.
+std::optional<NearView> nearest_view(std::uintptr_t address);
+
 /// The indices of the element that holds `address`, beyond the rank 0; nothing if the view has no such element.
 std::optional<std::array<std::int64_t, 4>> indices_of(const GlobalView& view, std::uintptr_t address);
 

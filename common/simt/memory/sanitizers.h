@@ -20,6 +20,13 @@
 namespace simt {
 inline namespace cpu {
 
+/// Whether a sanitizer watches this program, and handles the signals that stray pointers raise.
+#if defined(SIMT_ADDRESS_SANITIZER) || defined(SIMT_THREAD_SANITIZER)
+inline constexpr bool kHasSanitizer = true;
+#else
+inline constexpr bool kHasSanitizer = false;
+#endif
+
 #if defined(SIMT_ADDRESS_SANITIZER)
 
 /// AddressSanitizer watches static arrays, but no thread_local ones. So a raw `__shared__` array is static then, and

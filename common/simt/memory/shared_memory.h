@@ -91,6 +91,7 @@ class SharedMemory {
     void start_block(std::size_t bytes);
 
     std::byte* data() { return memory_.get(); }
+    const std::byte* data() const { return memory_.get(); }
     std::size_t bytes() const { return bytes_; }
     std::size_t offset_of(const void* p) const { return std::size_t(static_cast<const std::byte*>(p) - memory_.get()); }
 

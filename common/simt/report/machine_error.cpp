@@ -48,6 +48,14 @@ std::string_view name_of(Fault fault) {
             return "asynchronous copy never waited for";
         case Fault::unsupported:
             return "instruction that the device does not have";
+        case Fault::endless:
+            return "block without end";
+        case Fault::stack_overflow:
+            return "stack overflow";
+        case Fault::stray_pointer:
+            return "stray pointer";
+        case Fault::exception:
+            return "exception in device code";
     }
     return "unknown fault";
 }

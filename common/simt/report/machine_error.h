@@ -34,6 +34,10 @@ enum class Fault {
     copy_in_flight,         ///< an element touched while an asynchronous copy still fills it
     copy_not_awaited,       ///< a thread returned with an asynchronous copy that it never waited for
     unsupported,            ///< an instruction that the imitated device does not have
+    endless,                ///< a block that has used up its budget of time, or of meetings
+    stack_overflow,         ///< a thread with more local memory than there is, or with calls that never return
+    stray_pointer,          ///< a pointer to where the kernel has no memory
+    exception,              ///< an exception in device code, of C++ or of the processor
 };
 
 /// In words: "shared-memory race".
