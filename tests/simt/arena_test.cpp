@@ -92,7 +92,7 @@ TEST(Arena, StartingOverReplacesTheTiles) {
     EXPECT_EQ(error->report().fault, Fault::race) << error->what();
     EXPECT_EQ(error->report().first.site.text(), checks.place("old tile"));
     EXPECT_EQ(error->report().second.site.text(), checks.place("new tile"));
-    EXPECT_NE(std::string(error->what()).find("thread 43 reads S(0, 20), which thread 40 wrote as P(0, 40)"),
+    EXPECT_NE(std::string(error->what()).find("thread 32 reads S(0, 31), which thread 63 wrote as P(0, 63)"),
               std::string::npos)
         << "each by the name of the tile that it uses\n"
         << error->what();

@@ -58,7 +58,7 @@ TEST(Uninitialised, ElementsOfOtherWidthsThanWereWritten) {
     };
     expect_clean(kTwoWarps, kernel(16));
     checks.expect(kTwoWarps, kernel(12),
-                  {.fault = Fault::uninitialised_read, .first = {3, "halves of floats"}, .says = {"(0, 3)"}});
+                  {.fault = Fault::uninitialised_read, .first = {3, "halves of floats"}, .says = {"halves(0, 6)"}});
 }
 
 TEST(Uninitialised, CompoundAssignmentReadsFirst) {

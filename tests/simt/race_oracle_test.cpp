@@ -8,12 +8,15 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <map>
 #include <numeric>
 #include <ostream>
 #include <random>
+#include <ranges>
 #include <sstream>
+#include <string>
 
 #include "tests/simt/testing.h"
 
@@ -129,13 +132,16 @@ struct Element {
     alignas(bytes) std::array<std::uint8_t, bytes> value{};
 };
 
+/// The tiles of elements of 1, 2, 4, 8 and 16 bytes.
+constexpr std::array kTiles = {"bytes", "pairs", "fours", "eights", "sixteens"};
+
 /// One access, in elements of so many bytes.
 template <int bytes>
 void touch(const Access& a) {
     using E = Element<bytes>;
     SharedArena arena;
     for (int width = 1; width < bytes; width *= 2) arena.start_over();  // each width has the bytes for itself
-    const auto cells = arena.tile<E, 1, kCells / bytes>("cells");
+    const auto cells = arena.tile<E, 1, kCells / bytes>(kTiles[std::countr_zero(unsigned(bytes))]);
     const auto go = [&]<int count>(std::integral_constant<int, count>) {
         if constexpr (count * bytes <= kCells) {
             if (a.width != count * bytes) return;
@@ -156,7 +162,7 @@ void touch(const Access& a) {
 
 /// Runs a program on the machine, one thread's part of it per call.
 void execute(const Program& program) {
-    const auto cells = SharedArena().tile<Element<1>, 1, kCells>("cells");
+    const auto cells = SharedArena().tile<Element<1>, 1, kCells>(kTiles[0]);
     const int thread = int(threadIdx.x), warp = thread / 32, lane = thread % 32;
     if (program.starts_with_a_part && thread < 2) __syncwarp(0b11);
     if (thread == 0)
@@ -275,9 +281,12 @@ TEST(RaceOracle, AgreesOnRandomPrograms) {
         const MachineError::Report& report = found->report();
         ASSERT_EQ(report.fault, Fault::race) << found->what();
         const bool real = std::ranges::any_of(expected, [&](const Conflict& c) {
-            const std::string element = "cells(0, " + std::to_string(c.cell) + ")";
+            const auto is_named = [&](std::size_t tile) {
+                const std::string element = std::string(kTiles[tile]) + "(0, " + std::to_string(c.cell >> tile) + ")";
+                return report.what.find(element) != std::string::npos;
+            };
             return std::minmax(report.first.thread, report.second.thread) == std::minmax(c.first, c.second) &&
-                   report.what.find(element) != std::string::npos;
+                   std::ranges::any_of(std::views::iota(std::size_t{0}, kTiles.size()), is_named);
         });
         ASSERT_TRUE(real) << found->what();
     }
