@@ -8,12 +8,15 @@
 #include <cstdlib>
 #include <exception>
 #include <memory>
+#include <ranges>
 #include <string>
 #include <typeinfo>
 #include <utility>
+#include <vector>
 
 #include "common/simt/machine/block.h"
 #include "common/simt/machine/interrupted_context.h"
+#include "common/simt/report/source_lines.h"
 
 // How a block ends that would not end by itself, or would end the program: loops without end, signals, exceptions.
 
@@ -46,17 +49,23 @@ std::string threads_named(int first, int last) {
                          : "threads " + std::to_string(first) + " to " + std::to_string(last);
 }
 
-/// Where in the program an instruction stands, for who has its debugging information.
+/// The line of the innermost of these calls that has one: a library's own have none.
+SourceSite line_of(const std::vector<std::uintptr_t>& calls) {
+    constexpr std::size_t kDepth = 4;  // each takes its time
+    for (const std::uintptr_t call : calls | std::views::take(kDepth))
+        if (const std::vector<SourceLine>& lines = source_lines(call - 1); !lines.empty()) return lines.front().site;
+    return {};
+}
+
+/// Where in the program an instruction of an unknown line stands.
 std::string place_in_program(std::uintptr_t instruction) {
     Dl_info file{};
     if (!instruction || ::dladdr(reinterpret_cast<const void*>(instruction), &file) == 0 || !file.dli_fname) return "";
     const std::string path = file.dli_fname;
-    const std::string name = path.substr(path.rfind('/') + 1);
     // Programs at fixed addresses (-no-pie) are named by these.
     const auto base = reinterpret_cast<std::uintptr_t>(file.dli_fbase);
-    const std::string offset = hex(base == 0x400000 ? instruction : instruction - base);
-    return "the instruction is at " + offset + " of " + name + " (compiled with -g1, `addr2line -fie " + name + " " +
-           offset + "` names its line)";
+    return "the instruction is at " + hex(base == 0x400000 ? instruction : instruction - base) + " of " +
+           path.substr(path.rfind('/') + 1) + ", which has no lines there: compile with -g1, and install addr2line";
 }
 
 std::string described(const std::exception& exception) {
@@ -309,7 +318,6 @@ MachineError::Report Block::report_of(const Interruption& at) const {
         }
         report.what += since_barrier();
     }
-    if (const std::string place = place_in_program(at.instruction); !place.empty()) report.what += "; " + place;
     // Above the handler's own calls lies what was interrupted: no address to return to, but one to go on at.
     const auto* const begin = at.calls.begin();
     const auto* const end = begin + at.depth;
@@ -317,6 +325,9 @@ MachineError::Report Block::report_of(const Interruption& at) const {
     if (at.instruction) report.calls.push_back(at.instruction + 1);
     for (const auto* call = interrupted == end ? end : interrupted + 1; call != end; ++call)
         report.calls.push_back(reinterpret_cast<std::uintptr_t>(*call));
+    if (!report.first.site.known()) report.first.site = line_of(report.calls);
+    if (!report.first.site.known())
+        if (const std::string place = place_in_program(at.instruction); !place.empty()) report.what += "; " + place;
     return report;
 }
 
