@@ -312,7 +312,7 @@ Block::Arrival Block::arrive_first(Call call, std::uint64_t value, int source_la
     const int thread = current_thread_, me = int(unsigned(thread) % 32);
     const std::uint32_t bit = 1u << me;
     if (!(pending.call.mask & bit)) [[unlikely]]
-        report_foreign_mask(pending.call, pending.site);
+        report_foreign_lane(pending);
     w.value[me] = value;
     w.source[me] = source_lane;
     if (pending.call.kind == Collective::syncwarp) w.order.next().enter();

@@ -327,6 +327,7 @@ class Block final : private SharedMemory::Owner, private AccessListener {
     SourceSite waits_at(int thread) const;
     [[noreturn, gnu::cold, gnu::noinline]] void report_stuck();
     [[noreturn, gnu::cold, gnu::noinline]] void report_foreign_mask(Call call, SourceSite site);
+    [[noreturn, gnu::cold, gnu::noinline]] void report_foreign_lane(const Pending& met);
     [[noreturn, gnu::cold, gnu::noinline]] void report_diverged_collective(Call call, const WarpInstruction* run,
                                                                            const Pending& other, SourceSite site,
                                                                            const CallPath& path);

@@ -130,6 +130,8 @@ void Block::report_foreign_mask(Call call, SourceSite site) {
           .advice = "a mask names exactly the lanes that execute the call; 0xffffffff is the whole warp"});
 }
 
+void Block::report_foreign_lane(const Pending& met) { report_foreign_mask(met.call, met.site); }
+
 void Block::report_incomplete_warp(int warp, const Pending& done) {
     fail({.fault = Fault::invalid_collective,
           .first = {warp * 32 + done.first_lane, done.site},

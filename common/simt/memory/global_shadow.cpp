@@ -244,12 +244,17 @@ void GlobalShadow::look_up(int tensor, std::uintptr_t address) {
     known_[tensor] = {begin, end - begin, nullptr};
 }
 
-/// An access that begins on one side of a region's border and ends on the other, as a vector may.
-void GlobalShadow::access_across(bool write, int tensor, const void* p, std::size_t bytes, std::size_t bytes_before,
-                                 int thread, std::uint32_t warp_interval, SourceSite site) {
-    access(write, tensor, p, bytes_before, thread, warp_interval, site);
-    access(write, tensor, static_cast<const std::byte*>(p) + bytes_before, bytes - bytes_before, thread, warp_interval,
-           site);
+/// Not in the region that is known, or not only: a vector may begin on one side of a region's border and end on the
+/// other.
+void GlobalShadow::access_elsewhere(bool write, int tensor, const void* p, std::size_t bytes, int thread,
+                                    std::uint32_t warp_interval, SourceSite site) {
+    const auto address = reinterpret_cast<std::uintptr_t>(p);
+    const Known& known = known_[tensor];
+    if (address - known.begin >= known.bytes) look_up(tensor, address);
+    const std::size_t here = std::min<std::size_t>(bytes, known.begin + known.bytes - address);
+    access(write, tensor, p, here, thread, warp_interval, site);
+    if (here < bytes)
+        access(write, tensor, static_cast<const std::byte*>(p) + here, bytes - here, thread, warp_interval, site);
 }
 
 void GlobalShadow::look_back(bool write, std::uintptr_t address, std::size_t bytes,

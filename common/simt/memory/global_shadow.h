@@ -195,12 +195,11 @@ class GlobalShadow {
     void access(bool write, int tensor, const void* p, std::size_t bytes, int thread, std::uint32_t warp_interval,
                 SourceSite site) {
         const auto address = reinterpret_cast<std::uintptr_t>(p);
-        if (address - known_[tensor].begin >= known_[tensor].bytes) [[unlikely]]
-            look_up(tensor, address);
-        if (const std::uintptr_t rest = known_[tensor].begin + known_[tensor].bytes - address; rest < bytes)
-            [[unlikely]]
-            return access_across(write, tensor, p, bytes, rest, thread, warp_interval, site);
-        const GlobalRegion* const region = known_[tensor].region;
+        const Known& known = known_[tensor];
+        const std::uintptr_t offset = address - known.begin;
+        if (offset >= known.bytes || known.bytes - offset < bytes) [[unlikely]]
+            return access_elsewhere(write, tensor, p, bytes, thread, warp_interval, site);
+        const GlobalRegion* const region = known.region;
         if (region && launch_->starts_early() && !waited_[std::size_t(thread)]) [[unlikely]]
             look_back(write, address, bytes, {thread, tensor, site});
         if (region) touch(write, *region, address, bytes, {thread, tensor, site}, warp_interval);
@@ -257,9 +256,8 @@ class GlobalShadow {
     void for_each_cell(const Source& source, Use use);
 
     void look_up(int tensor, std::uintptr_t address);
-    [[gnu::cold, gnu::noinline]] void access_across(bool write, int tensor, const void* p, std::size_t bytes,
-                                                    std::size_t bytes_before, int thread, std::uint32_t warp_interval,
-                                                    SourceSite site);
+    [[gnu::noinline]] void access_elsewhere(bool write, int tensor, const void* p, std::size_t bytes, int thread,
+                                            std::uint32_t warp_interval, SourceSite site);
     [[gnu::cold, gnu::noinline]] void look_back(bool write, std::uintptr_t address, std::size_t bytes,
                                                 const GlobalAccessRecord& access) const;
     void touch(bool write, const GlobalRegion& region, std::uintptr_t address, std::size_t bytes,
