@@ -31,6 +31,7 @@ void Block::run(const Launch& launch, uint3 index) {
         const int lanes = std::min(32, threads - w * 32);
         warps_[w].live = warps_[w].runnable = lanes == 32 ? ~0u : (1u << lanes) - 1;
         warps_[w].pending_count = 0;
+        warps_[w].pending[0].from = 0;
     }
 
     launch_ = &launch;
@@ -292,7 +293,7 @@ Block::Arrival Block::arrive(Call call, std::uint64_t value, int source_lane, So
                              const WarpInstruction* run) {
     Warp& w = *warp_;
     const auto from = reinterpret_cast<std::uintptr_t>(__builtin_return_address(0));
-    if (w.pending_count == 1 && w.pending[0].same(call, site, run, from)) [[likely]]
+    if (w.pending[0].same(call, site, run, from)) [[likely]]
         return take_part(w, 0, value, source_lane);
     arriving_from_ = from;
     return arrive_first(call, value, source_lane, site, run);
@@ -336,8 +337,9 @@ int Block::join(Warp& w, Call call, SourceSite site, const WarpInstruction* run,
             report_diverged_collective(call, run, other, site, path);
     }
     if (p == w.pending_count) {
-        w.pending[p] = {call, site, run, 0, lane(), &path, path.has_callers() ? 0 : path.from};
-        ++w.pending_count;
+        const bool is_only_one = w.pending_count++ == 0;
+        w.pending[p] = {call, site, run, 0, lane(), &path, is_only_one && !path.has_callers() ? path.from : 0};
+        if (!is_only_one) w.pending[0].from = 0;
     }
     return p;
 }
@@ -358,7 +360,8 @@ void Block::complete(Warp& w, int pending_index) {
     const Pending done = w.pending[pending_index];
     if (is_looked_at()) [[unlikely]]
         look_at_collective(w, done);
-    w.pending[pending_index] = w.pending[--w.pending_count];
+    if (const int last = --w.pending_count; last != pending_index) w.pending[pending_index] = w.pending[last];
+    w.pending[w.pending_count].from = 0;
     traffic.warp_collective();
     if (done.arrived == w.live) traffic.warp_meets(int(&w - warps_.data()));
 

@@ -146,7 +146,8 @@ class Block final : private SharedMemory::Owner, private AccessListener {
         traffic.shared(true, elements.offset(), elements.bytes(), current_thread_, site);
         shared.write(elements, current_thread_, warp_interval_, site);
     }
-    void access_global(bool write, int tensor, const void* p, std::size_t bytes, SourceSite site) {
+    [[gnu::always_inline]] void access_global(bool write, int tensor, const void* p, std::size_t bytes,
+                                              SourceSite site) {
         traffic.global(write, tensor, p, bytes, current_thread_, site);
         global.access(write, tensor, p, bytes, current_thread_, warp_interval_, site);
     }
@@ -205,7 +206,8 @@ class Block final : private SharedMemory::Owner, private AccessListener {
         std::uint32_t arrived;
         int first_lane;
         const CallPath* path;
-        std::uintptr_t from;  // who comes from there has come by `path`; 0: its callers must be looked at
+        // Who comes from there has come by `path`, and there is none but this. 0: one must look closer.
+        std::uintptr_t from;
 
         bool same(Call call_, SourceSite site_, const WarpInstruction* run_, std::uintptr_t from_) const {
             return call == call_ && site == site_ && run == run_ && from == from_;

@@ -192,8 +192,8 @@ class GlobalShadow {
     /// The thread lets the launch after this one start, as far as this block is concerned.
     void let_next_launch_start(int thread) { lets_next_start_unwaited_ |= !waited_[std::size_t(thread)]; }
 
-    void access(bool write, int tensor, const void* p, std::size_t bytes, int thread, std::uint32_t warp_interval,
-                SourceSite site) {
+    [[gnu::always_inline]] void access(bool write, int tensor, const void* p, std::size_t bytes, int thread,
+                                       std::uint32_t warp_interval, SourceSite site) {
         const auto address = reinterpret_cast<std::uintptr_t>(p);
         const Known& known = known_[tensor];
         const std::uintptr_t offset = address - known.begin;
