@@ -146,8 +146,7 @@ class Block final : private SharedMemory::Owner, private AccessListener {
         traffic.shared(true, elements.offset(), elements.bytes(), current_thread_, site);
         shared.write(elements, current_thread_, warp_interval_, site);
     }
-    [[gnu::always_inline]] void access_global(bool write, int tensor, const void* p, std::size_t bytes,
-                                              SourceSite site) {
+    void access_global(bool write, int tensor, const void* p, std::size_t bytes, SourceSite site) {
         traffic.global(write, tensor, p, bytes, current_thread_, site);
         global.access(write, tensor, p, bytes, current_thread_, warp_interval_, site);
     }

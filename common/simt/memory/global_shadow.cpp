@@ -241,20 +241,10 @@ void GlobalShadow::look_up(int tensor, std::uintptr_t address) {
         }
         begin = before.end;
     }
-    known_[tensor] = {begin, end - begin, nullptr};
-}
-
-/// Not in the region that is known, or not only: a vector may begin on one side of a region's border and end on the
-/// other.
-void GlobalShadow::access_elsewhere(bool write, int tensor, const void* p, std::size_t bytes, int thread,
-                                    std::uint32_t warp_interval, SourceSite site) {
-    const auto address = reinterpret_cast<std::uintptr_t>(p);
-    const Known& known = known_[tensor];
-    if (address - known.begin >= known.bytes) look_up(tensor, address);
-    const std::size_t here = std::min<std::size_t>(bytes, known.begin + known.bytes - address);
-    access(write, tensor, p, here, thread, warp_interval, site);
-    if (here < bytes)
-        access(write, tensor, static_cast<const std::byte*>(p) + here, bytes - here, thread, warp_interval, site);
+    if (after != regions.end() && end - address < kWidestAccess)
+        known_[tensor] = {address, 1, after->get()};
+    else
+        known_[tensor] = {begin, end - begin - (kWidestAccess - 1), nullptr};
 }
 
 void GlobalShadow::look_back(bool write, std::uintptr_t address, std::size_t bytes,
@@ -291,8 +281,10 @@ GlobalShadow::HeldSource GlobalShadow::hold_source(int tensor, const void* p, st
                                                    SourceSite site) {
     const auto address = reinterpret_cast<std::uintptr_t>(p);
     if (address - known_[tensor].begin >= known_[tensor].bytes) look_up(tensor, address);
-    const Source source{known_[tensor].region, address, bytes, {thread, tensor, site}};
-    if (!source.region) return kUnwatched;
+    const GlobalRegion* const region = known_[tensor].region;
+    const std::uintptr_t begin = region ? std::max(address, region->begin) : address;
+    if (!region || begin >= address + bytes) return kUnwatched;
+    const Source source{region, begin, address + bytes - begin, {thread, tensor, site}};
     for_each_cell(source, [](Cell& c, std::uintptr_t) { ++c.copies; });
     if (free_sources_.empty()) {
         sources_.push_back(source);
@@ -333,8 +325,11 @@ GlobalShadow::Chunk& GlobalShadow::chunk_of(const GlobalRegion& region, std::siz
 
 void GlobalShadow::touch(bool write, const GlobalRegion& region, std::uintptr_t address, std::size_t bytes,
                          const GlobalAccessRecord& access, std::uint32_t warp_interval) {
-    const std::size_t last = region.cell_of(std::min(address + bytes, region.end) - 1);
-    for (std::size_t cell = region.cell_of(address); cell <= last; ++cell) {
+    // A vector may begin before the region, and end behind it.
+    const std::uintptr_t begin = std::max(address, region.begin), end = std::min(address + bytes, region.end);
+    if (begin >= end) return;
+    const std::size_t last = region.cell_of(end - 1);
+    for (std::size_t cell = region.cell_of(begin); cell <= last; ++cell) {
         Cell& c = chunk_of(region, cell).cells[cell % kChunkCells];
         if (write) {
             write_cell(c, region.address_of(cell), access, warp_interval);
@@ -344,6 +339,9 @@ void GlobalShadow::touch(bool write, const GlobalRegion& region, std::uintptr_t 
         if (region.written && !written_here(c) && !region.written[cell].load(std::memory_order_relaxed)) [[unlikely]]
             unwritten(region.address_of(cell), access);
     }
+    if (address + bytes > end) [[unlikely]]
+        this->access(write, access.tensor, reinterpret_cast<const void*>(end), address + bytes - end, access.thread,
+                     warp_interval, access.site);
 }
 
 bool GlobalShadow::write_races_with(const Cell& c, int thread) const {

@@ -192,14 +192,12 @@ class GlobalShadow {
     /// The thread lets the launch after this one start, as far as this block is concerned.
     void let_next_launch_start(int thread) { lets_next_start_unwaited_ |= !waited_[std::size_t(thread)]; }
 
-    [[gnu::always_inline]] void access(bool write, int tensor, const void* p, std::size_t bytes, int thread,
-                                       std::uint32_t warp_interval, SourceSite site) {
+    void access(bool write, int tensor, const void* p, std::size_t bytes, int thread, std::uint32_t warp_interval,
+                SourceSite site) {
         const auto address = reinterpret_cast<std::uintptr_t>(p);
-        const Known& known = known_[tensor];
-        const std::uintptr_t offset = address - known.begin;
-        if (offset >= known.bytes || known.bytes - offset < bytes) [[unlikely]]
-            return access_elsewhere(write, tensor, p, bytes, thread, warp_interval, site);
-        const GlobalRegion* const region = known.region;
+        if (address - known_[tensor].begin >= known_[tensor].bytes) [[unlikely]]
+            look_up(tensor, address);
+        const GlobalRegion* const region = known_[tensor].region;
         if (region && launch_->starts_early() && !waited_[std::size_t(thread)]) [[unlikely]]
             look_back(write, address, bytes, {thread, tensor, site});
         if (region) touch(write, *region, address, bytes, {thread, tensor, site}, warp_interval);
@@ -237,7 +235,9 @@ class GlobalShadow {
         std::array<Cell, kChunkCells> cells;
     };
 
-    /// The region around the last access through a tensor, or the gap between two of them: then `region` is null.
+    static constexpr std::size_t kWidestAccess = 16;  // bytes
+    /// The region that the last access through a tensor began in, or the gap between two of them: then `region` is
+    /// null. Or one byte so close before a region that a vector may reach into it from there.
     struct Known {
         std::uintptr_t begin = 0, bytes = 0;
         const GlobalRegion* region = nullptr;
@@ -256,8 +256,6 @@ class GlobalShadow {
     void for_each_cell(const Source& source, Use use);
 
     void look_up(int tensor, std::uintptr_t address);
-    [[gnu::noinline]] void access_elsewhere(bool write, int tensor, const void* p, std::size_t bytes, int thread,
-                                            std::uint32_t warp_interval, SourceSite site);
     [[gnu::cold, gnu::noinline]] void look_back(bool write, std::uintptr_t address, std::size_t bytes,
                                                 const GlobalAccessRecord& access) const;
     void touch(bool write, const GlobalRegion& region, std::uintptr_t address, std::size_t bytes,

@@ -88,9 +88,9 @@ struct GlobalAccess {
     int tensor;
     SourceSite site;
 
-    [[gnu::always_inline]] void note_read(const void* p, std::size_t bytes) const { note(false, p, bytes); }
-    [[gnu::always_inline]] void note_write(const void* p, std::size_t bytes) const { note(true, p, bytes); }
-    [[gnu::always_inline]] void note(bool write, const void* p, std::size_t bytes) const {
+    void note_read(const void* p, std::size_t bytes) const { note(false, p, bytes); }
+    void note_write(const void* p, std::size_t bytes) const { note(true, p, bytes); }
+    void note(bool write, const void* p, std::size_t bytes) const {
         Block::current().access_global(write, tensor, p, bytes, site);
     }
 };
