@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -29,13 +30,13 @@ class Traffic {
     void end_block();
 
     /// Whether somebody wants to hear of accesses.
-    bool is_heard() const { return is_heard_.load(std::memory_order_relaxed); }
+    bool is_heard() const { return is_heard_; }
 
     /// From now on to the end of the block `listener` hears of every access too. For signal handlers as well, hence
-    /// the atomics: no compiler may take what a loop asks for a constant of the loop.
+    /// their types: no compiler may take what a loop asks for a constant of the loop.
     void tell(AccessListener& listener) {
         listener_.store(&listener, std::memory_order_relaxed);
-        is_heard_.store(true, std::memory_order_relaxed);
+        is_heard_ = true;
     }
 
     void shared(bool write, std::size_t offset, std::size_t bytes, int thread, SourceSite site) {
@@ -79,7 +80,7 @@ class Traffic {
     void count_global(const LaneStreams::Request& request, const Instruction& instruction);
     void count_shared(const LaneStreams::Request& request, const Instruction& instruction);
 
-    std::atomic<bool> is_heard_ = false;
+    volatile std::sig_atomic_t is_heard_ = false;
     std::atomic<AccessListener*> listener_ = nullptr;
     bool counts_ = false;
     bool trace_ = false;  // of warps' requests too

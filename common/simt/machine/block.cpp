@@ -352,6 +352,8 @@ bool Block::meet_each_other(const Pending& other, Call call, SourceSite site, co
 }
 
 const CallPath& Block::path_here(const void* frame) {
+    if (const CallPath* const path = call_paths_.path_without_callers(arriving_from_)) [[likely]]
+        return *path;
     return call_paths_.path_here(arriving_from_, static_cast<const std::byte*>(frame),
                                  static_cast<const std::byte*>(stacks_.top_of(current_thread_)), launch_->kernel_code);
 }

@@ -79,14 +79,17 @@ std::optional<Parting> parting_in_source(const CallPath& one, const CallPath& ot
 
 const CallPath& CallPaths::find_path(std::uintptr_t from, std::uintptr_t depth, const std::byte* stack_top,
                                      const void* kernel) {
-    const CallPath*& recent = recent_[recent_place(from)];
+    const auto remember = [&](const CallPath& path) -> const CallPath& {
+        recent_[recent_place(from)] = {path.has_callers() ? 0 : from, &path};
+        return path;
+    };
     const auto [first, last] = paths_.equal_range({from, depth});
     for (auto known = first; known != last; ++known)
-        if (is_path(known->second, from, depth, stack_top)) return *(recent = &known->second);
+        if (is_path(known->second, from, depth, stack_top)) return remember(known->second);
     CallPath path{.from = from, .depth = depth};
     Walk walk{.path = path, .stack_top = stack_top, .kernel = reinterpret_cast<std::uintptr_t>(kernel)};
     _Unwind_Backtrace(note_caller, &walk);
-    return *(recent = &paths_.emplace(std::pair(from, depth), std::move(path))->second);
+    return remember(paths_.emplace(std::pair(from, depth), std::move(path))->second);
 }
 
 const std::optional<Parting>& CallPaths::parting(const CallPath& one, const CallPath& other) {

@@ -35,12 +35,19 @@ struct Parting {
 /// once a path; afterwards a few words of the stack tell which one it is.
 class CallPaths {
   public:
+    /// The path of a thread that calls the machine from the kernel itself, to which the machine returns at `from`. Null
+    /// if it does not, or has not done so lately.
+    const CallPath* path_without_callers(std::uintptr_t from) const {
+        const Recent& recent = recent_[recent_place(from)];
+        return recent.from == from ? recent.path : nullptr;
+    }
+
     /// The path of the running thread. `from`: where the machine returns to. `frame`: a place on the stack that depends
     /// on the path alone. `kernel`: the function whose callers are of no interest.
     const CallPath& path_here(std::uintptr_t from, const std::byte* frame, const std::byte* stack_top,
                               const void* kernel) {
         const auto depth = std::uintptr_t(stack_top - frame);
-        const CallPath* const recent = recent_[recent_place(from)];
+        const CallPath* const recent = recent_[recent_place(from)].path;
         if (recent && is_path(*recent, from, depth, stack_top)) [[likely]]
             return *recent;
         return find_path(from, depth, stack_top, kernel);
@@ -70,7 +77,11 @@ class CallPaths {
     [[gnu::noinline]] const CallPath& find_path(std::uintptr_t from, std::uintptr_t depth, const std::byte* stack_top,
                                                 const void* kernel);
 
-    std::array<const CallPath*, std::size_t{1} << kRecentBits> recent_{};
+    struct Recent {
+        std::uintptr_t from = 0;  // of a path without callers, of which this says all; 0 of others
+        const CallPath* path = nullptr;
+    };
+    std::array<Recent, std::size_t{1} << kRecentBits> recent_{};
     std::multimap<std::pair<std::uintptr_t, std::uintptr_t>, CallPath> paths_;  // by `from` and `depth`
     std::map<std::pair<const CallPath*, const CallPath*>, std::optional<Parting>> partings_;
 };
