@@ -323,13 +323,13 @@ GlobalShadow::Chunk& GlobalShadow::chunk_of(const GlobalRegion& region, std::siz
     return chunks_[recent_chunk_];
 }
 
-[[gnu::always_inline]] inline bool GlobalShadow::write_races_with(const Cell& c, int thread) const {
+bool GlobalShadow::write_races_with(const Cell& c, int thread) const {
     return c.write_interval == block_interval_ && c.writer != thread &&
            !(same_warp(c.writer, thread) && c.write_warp_interval < since_) &&
            !(clocks_ && clocks_->knows(thread, c.writer, c.write_warp_interval));
 }
 
-[[gnu::always_inline]] inline bool GlobalShadow::noted_read_races_with(const Cell& c, int thread) const {
+bool GlobalShadow::noted_read_races_with(const Cell& c, int thread) const {
     if (c.read_interval != block_interval_) return false;
     const bool ordered = same_warp(c.reader, thread) && c.read_warp_interval < since_;
     return c.readers == Readers::several_warps || (!ordered && (c.readers == Readers::one_warp || c.reader != thread));
@@ -340,9 +340,13 @@ void GlobalShadow::touch(bool write, const GlobalRegion& region, std::uintptr_t 
     // A vector may begin before the region, and end behind it.
     const std::uintptr_t begin = std::max(address, region.begin), end = std::min(address + bytes, region.end);
     if (begin >= end) return;
-    const std::size_t last = region.cell_of(end - 1);
-    for (std::size_t cell = region.cell_of(begin); cell <= last; ++cell) {
-        Cell& c = chunk_of(region, cell).cells[cell % kChunkCells];
+    const std::size_t first = region.cell_of(begin);
+    const bool in_one = end - region.address_of(first) <= region.cell_bytes;  // as nearly always: spares a division
+    const std::size_t last = in_one ? first : region.cell_of(end - 1);
+    for (std::size_t cell = first; cell <= last; ++cell) {
+        const bool is_recent = region.address_of(cell / kChunkCells * kChunkCells) == recent_key_;
+        Chunk& chunk = is_recent ? chunks_[recent_chunk_] : chunk_of(region, cell);
+        Cell& c = chunk.cells[cell % kChunkCells];
         if (write) {
             write_cell(c, region.address_of(cell), access, warp_interval);
             continue;

@@ -240,15 +240,16 @@ void SharedMemory::hand_to_cells(std::size_t number) {
     Line& line = lines_[number];
     for (std::size_t o = number * kLineBytes; o < (number + 1) * kLineBytes; o += line.step) {
         const std::size_t i = cell_of(o, line.step);
-        const Cell before = cells_[i];
-        const SourceSite written_at = sites_[i].write;
-        cells_[i] = line.cell;
-        sites_[i] = line.sites;
+        Cell cell = line.cell;
+        Sites sites = line.sites;
+        if (line.cells_know_writer) {
+            cell.write_interval = cells_[i].write_interval;
+            cell.writer = cells_[i].writer;
+            sites.write = sites_[i].write;
+        }
+        cells_[i] = cell;
+        sites_[i] = sites;
         if (clocks_) cell_readers_[i] = line_readers_[number];
-        if (!line.cells_know_writer) continue;
-        cells_[i].write_interval = before.write_interval;
-        cells_[i].writer = before.writer;
-        sites_[i].write = written_at;
     }
     line.cell_bytes = line.step;
     line.step = 0;
