@@ -51,8 +51,7 @@ TEST(Uninitialised, ElementsOfOtherWidthsThanWereWritten) {
             Vector<bf16, 8> x{};
             SharedArena again;
             again.start_over();
-            if (is_thread(3))
-                x = again.tile<bf16, 8, 8>("halves").vec<Vector<bf16, 8>>(0, 0);  // @halves of floats
+            if (is_thread(3)) x = again.tile<bf16, 8, 8>("halves").vec<Vector<bf16, 8>>(0, 0);  // @halves of floats
             (void)x;
         };
     };
