@@ -273,8 +273,9 @@ TEST(RaceOracle, AgreesOnRandomPrograms) {
         // one.
         const bool may_miss = program.meets_in_parts && !program.starts_with_a_part;
         missed += may_miss && !found && !expected.empty();
-        if (!may_miss || expected.empty())
+        if (!may_miss || expected.empty()) {
             ASSERT_EQ(found.has_value(), !expected.empty()) << (found ? found->what() : "the machine saw no race");
+        }
         if (!found) continue;
         ++races;
         // What it names must be one of the real conflicts.
