@@ -15,7 +15,7 @@ struct SourceLine {
     /// Which of the branches that one line has, such as those of `c ? f(x) : f(y)`; only some compilers tell.
     unsigned branch = 0;
 
-    friend bool operator==(const SourceLine&, const SourceLine&) = default;
+    friend bool operator==(const SourceLine&, const SourceLine&) = default;  ///< the same line and branch
 };
 
 /// The lines that the instruction at `address` was made of: the innermost first, then the lines that call the functions
