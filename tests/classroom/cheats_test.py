@@ -106,7 +106,6 @@ class Cheats(unittest.TestCase):
 
     def test_crash(self):
         self.assert_nothing(self.judged(self.in_kernel("volatile float* p = nullptr; *p = 1;")), "stray pointer", "it is null")
-        self.assert_nothing(self.judged(self.on_host("volatile float* p = nullptr; *p = 1;")), "ended by the system")
 
     def test_stack_overflow(self):
         self.assert_nothing(self.judged(self.in_kernel("volatile char far[1 << 24]; far[0] = 1;")), "stack overflow")
