@@ -3,6 +3,7 @@
 #include <unwind.h>
 
 #include <algorithm>
+#include <functional>
 #include <span>
 #include <utility>
 
@@ -58,21 +59,31 @@ std::vector<std::uintptr_t> addresses_of(const CallPath& path) {
     return all;
 }
 
+/// Where two paths part, seen from the kernel inwards, if lines are `same` that say so. Nothing if they do not part.
+template <class Same>
+std::optional<Parting> first_parting(const std::vector<SourceLine>& ours, const std::vector<SourceLine>& theirs,
+                                     const Same& same) {
+    const auto [our_last, their_last] = std::mismatch(ours.rbegin(), ours.rend(), theirs.rbegin(), theirs.rend(), same);
+    // Where control parted, it did so inside one function. If not, a call is missing in one of the paths: the last one
+    // of a function, which jumps there and leaves no trace.
+    if (our_last == ours.rend() || their_last == theirs.rend() || our_last->function != their_last->function)
+        return std::nullopt;
+    return Parting{our_last->site, their_last->site};
+}
+
 std::optional<Parting> parting_in_source(const CallPath& one, const CallPath& other) {
     const std::vector<std::uintptr_t> ours = addresses_of(one), theirs = addresses_of(other);
     // What both have in common needs no lines: the machine's own functions, such as mma's, know none.
     const auto [our_begin, their_begin] = std::ranges::mismatch(ours, theirs);
     const auto our_lines = lines_of({our_begin, ours.end()}), their_lines = lines_of({their_begin, theirs.end()});
-    if (!our_lines || !their_lines || our_lines->empty() || their_lines->empty()) return std::nullopt;
-    const auto [our_last, their_last] =
-        std::mismatch(our_lines->rbegin(), our_lines->rend(), their_lines->rbegin(), their_lines->rend());
-    if (our_last == our_lines->rend() && their_last == their_lines->rend()) return std::nullopt;
-    // Where control parted, it did so inside one function. If not, a call is missing in one of the paths: the last one
-    // of a function, which jumps there and leaves no trace.
-    if (our_last == our_lines->rend() || their_last == their_lines->rend() ||
-        our_last->function != their_last->function)
-        return std::nullopt;
-    return Parting{our_last->site, their_last->site};
+    if (!our_lines || !their_lines) return std::nullopt;
+    // Lines first. Compilers number branches of a line for their copies of it, too, so that a number further out says
+    // less than a line further in.
+    const auto same_line = [](const SourceLine& a, const SourceLine& b) {
+        return a.function == b.function && a.site == b.site;
+    };
+    if (const auto parting = first_parting(*our_lines, *their_lines, same_line)) return parting;
+    return first_parting(*our_lines, *their_lines, std::equal_to<>());
 }
 
 }  // namespace
