@@ -51,6 +51,15 @@ class Parting : public ::testing::Test {
     }
 };
 
+// Where they are not, the tests of Parting are passed over, all of them.
+TEST(SourceLines, OfThisProgramAreKnown) {
+#ifdef __aarch64__
+    GTEST_SKIP() << "the processor may be imitated, and addr2line that of another one";
+#else
+    EXPECT_TRUE(lines_are_known()) << "addr2line (binutils) is missing, or this was compiled without -g1";
+#endif
+}
+
 template <class Helper>
 void expect_parted(Helper helper) {
     checks.expect({},
