@@ -20,13 +20,14 @@ namespace planted {
 
 constexpr int kThreads = 64;
 
-enum class Order { none, shuffle, syncwarp, syncthreads };
+enum class Order { none, shuffle, syncwarp, syncthreads, vote };
 
 template <Order order>
 void keep() {
     if constexpr (order == Order::shuffle) __shfl_xor_sync(0xffffffffu, 1, 1);
     if constexpr (order == Order::syncwarp) __syncwarp();
     if constexpr (order == Order::syncthreads) __syncthreads();
+    if constexpr (order == Order::vote) __syncthreads_or(1);
 }
 
 /// Each thread leaves a value in a raw array and takes the one `distance` threads away, again and again.
@@ -171,6 +172,7 @@ std::function<void()> filling(void (*kernel)(float*, int), int size) {
 
 const std::map<std::string, std::function<void()>> kernels = {
     {"barriers", exchanging<Order::syncthreads, Order::syncthreads>(40)},
+    {"votes", exchanging<Order::vote, Order::vote>(40)},
     {"no_barrier_before_the_read", exchanging<Order::none, Order::syncthreads>(40)},
     {"no_barrier_after_the_read", exchanging<Order::syncthreads, Order::none>(40)},
     {"syncwarp_across_warps", exchanging<Order::syncwarp, Order::syncthreads>(40)},

@@ -11,7 +11,7 @@ import unittest
 
 SOURCE = pathlib.Path(__file__).with_name("planted.cpp")
 
-RIGHT = ["barriers", "own_element", "raw_array", "raw_matrix", "helper_array", "array_by_pointer", "dynamic_array", "global_array",
+RIGHT = ["barriers", "votes", "own_element", "raw_array", "raw_matrix", "helper_array", "array_by_pointer", "dynamic_array", "global_array",
          "local_array", "reduction", "failed_block"]
 
 # Kernel: what the report calls the mistake, and the marks of the lines that it must show.

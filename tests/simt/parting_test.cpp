@@ -29,6 +29,8 @@ constexpr unsigned kWholeWarp = 0xffffffffu;
 [[gnu::always_inline]] inline int inlined_sum_of_inlined(int x) { return inlined_sum(x + 1) + 1; }
 [[gnu::noinline]] void called_barrier() { __syncthreads(); }
 [[gnu::always_inline]] inline void inlined_barrier() { __syncthreads(); }
+[[gnu::noinline]] void called_vote() { __syncthreads_or(1); }
+[[gnu::always_inline]] inline void inlined_vote() { __syncthreads_or(1); }
 
 /// What a test's kernel knows when it runs, and its compiler does not.
 int thread() {
@@ -157,7 +159,7 @@ TEST_F(Parting, BeforeALoopAndInIt) {
 }
 
 template <class Helper>
-void expect_parted_at_barrier(Helper helper) {
+void expect_parted_at_barrier(Helper helper, const std::string& call = "__syncthreads()") {
     checks.expect({.block = 64},
                   [=] {
                       if (thread() < 40) {
@@ -172,13 +174,18 @@ void expect_parted_at_barrier(Helper helper) {
                   {.fault = Fault::barrier_divergence,
                    .first = {40, "others wait"},
                    .second = {0, "first 40 wait"},
-                   .says = {"thread 40 is at one __syncthreads(), thread 0 at another", "both stand at"}});
+                   .says = {"thread 40 is at one " + call + ", thread 0 at another", "both stand at"}});
 }
 
 TEST_F(Parting, AtABarrier) {
     expect_parted_at_barrier([] { called_barrier(); });
     expect_parted_at_barrier([] { inlined_barrier(); });
     expect_parted_at_barrier([] { __syncthreads(); });
+}
+TEST_F(Parting, AtAVoteOfTheBlock) {
+    expect_parted_at_barrier([] { called_vote(); }, "__syncthreads_or()");
+    expect_parted_at_barrier([] { inlined_vote(); }, "__syncthreads_or()");
+    expect_parted_at_barrier([] { __syncthreads_count(1); }, "__syncthreads_count()");
 }
 
 // --- Right code that looks like it ----------------------------------------------------------------------------------

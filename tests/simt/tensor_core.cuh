@@ -2,6 +2,7 @@
 
 #include "tests/simt/tensor_core.h"
 
+#include "common/attention/arranged_tile.cuh"
 #include "common/attention/dispatch.cuh"
 #include "common/simt/simt.h"
 
@@ -57,8 +58,9 @@ __device__ void fill(const simt::SharedTile<T, Rows, Columns, Pitch>& tile,
 }
 
 template <class T, Loading loading>
-__global__ void __launch_bounds__(32) mma_kernel(simt::GlobalTensor<const T, 3> a, simt::GlobalTensor<const T, 3> b,
-                                                 simt::GlobalTensor<const float, 3> c, simt::GlobalTensor<float, 3> d) {
+__global__ void __launch_bounds__(32)
+    multiply_kernel(simt::GlobalTensor<const T, 3> a, simt::GlobalTensor<const T, 3> b,
+                    simt::GlobalTensor<const float, 3> c, simt::GlobalTensor<float, 3> d) {
     using Row = simt::WideVector<T>;
     const int lane = int(threadIdx.x);
     const auto A = a.slice(blockIdx.x), B = b.slice(blockIdx.x);
@@ -110,7 +112,7 @@ void launch_mma(const MmaTrial& t) {
                 .blockDim = dim3(32),
                 .dynamicSmemBytes = simt::shared_bytes<T>(16, 24) + simt::shared_bytes<T>(16, 24),
                 .stream = static_cast<cudaStream_t>(t.stream)};
-            simt::launch("mma_kernel", config, mma_kernel<T, loading>, simt::global_tensor<const T, 3>(t.a),
+            simt::launch("multiply_kernel", config, multiply_kernel<T, loading>, simt::global_tensor<const T, 3>(t.a),
                          simt::global_tensor<const T, 3>(t.b), simt::global_tensor<const float, 3>(t.c),
                          simt::global_tensor<float, 3>(t.d));
         }
@@ -166,6 +168,90 @@ void launch_attention(const AttentionTrial& t) {
                          simt::global_tensor<const T, 3>(t.k), simt::global_tensor<const T, 3>(t.v),
                          simt::global_tensor<float, 3>(t.o));
         }
+    });
+}
+
+template <class T>
+__global__ void __launch_bounds__(32)
+    operand_kernel(simt::GlobalTensor<const T, 2> q, simt::GlobalTensor<const T, 2> k,
+                   simt::GlobalTensor<float, 2> scores, simt::GlobalTensor<std::uint32_t, 2> operand) {
+    using Row = simt::WideVector<T>;
+    const int lane = int(threadIdx.x);
+    simt::SharedArena arena;
+    const auto Q_i = arena.tile<T, 16, 16, 24>("Q_i");
+    const auto K_j = arena.tile<T, 16, 16, 24>("K_j");
+    fill(Q_i, q);
+    fill(K_j, k);
+    __syncwarp();  // the tiles are complete before the warp reads them
+
+    simt::FragmentA<T> query;
+    simt::FragmentB<T> key[2];
+    simt::ldmatrix(query, Q_i.template vec<Row>(lane % 16, lane / 16 * 8));
+    simt::ldmatrix(key, K_j.template vec<Row>(lane % 8 + lane / 16 * 8, lane / 8 % 2 * 8));
+    simt::FragmentC S_ij[2]{};
+    for (int n = 0; n < 2; ++n) simt::mma_m16n8k16(S_ij[n], query, key[n]);
+    const simt::FragmentA<T> P_ij = simt::to_a<T>(S_ij[0], S_ij[1]);
+
+    for (int n = 0; n < 2; ++n)
+        for (int i = 0; i < 4; ++i) scores(lane, 4 * n + i) = S_ij[n].element[i];
+    for (int i = 0; i < 4; ++i) operand(lane, i) = P_ij.registers[i];
+}
+
+void launch_operand(const OperandTrial& t) {
+    with_element_type_of(MmaElements(), t.q.type, [&]<class T>(std::type_identity<T>) {
+        const cudaLaunchConfig_t config{.gridDim = dim3(1),
+                                        .blockDim = dim3(32),
+                                        .dynamicSmemBytes = 2 * simt::shared_bytes<T>(16, 24),
+                                        .stream = static_cast<cudaStream_t>(t.stream)};
+        simt::launch("operand_kernel", config, operand_kernel<T>, simt::global_tensor<const T, 2>(t.q),
+                     simt::global_tensor<const T, 2>(t.k), simt::global_tensor<float, 2>(t.scores),
+                     simt::global_tensor<std::uint32_t, 2>(t.operand));
+    });
+}
+
+/// The rows before those that the trial looks at: a stage begins anywhere at a multiple of 8.
+inline constexpr int kRowsBefore = 8;
+
+template <class T, class Rows, int D>
+__global__ void __launch_bounds__(32)
+    arranged_kernel(simt::GlobalTensor<const T, 2> elements, simt::GlobalTensor<std::uint32_t, 4> registers) {
+    const int lane = int(threadIdx.x);
+    simt::SharedArena arena;
+    const auto whole = arena.tile<T, kRowsBefore + 32, D>("tile");
+    const auto tile = arranged<Rows>(whole, kRowsBefore);
+    for (int i = lane; i < 32 * D; i += 32) {
+        const T element = elements(i / D, i % D);
+        tile(i / D, i % D) = element;
+    }
+    __syncwarp();  // the tile is complete before the warp reads it
+
+    for (int row = 0; row < 32; row += 16)
+        for (int column = 0; column < D; column += 16) {
+            simt::FragmentA<T> a;
+            simt::FragmentB<T> of_columns[2], transposed[2];
+            simt::ldmatrix(a, tile.block(row, column));
+            simt::ldmatrix(of_columns, tile.block_of_columns(row, column));
+            simt::ldmatrix_trans(transposed, tile.block(row, column));
+            const int block = (row * D / 16 + column) / 16;
+            for (int i = 0; i < 4; ++i) {
+                registers(0, block, lane, i) = a.registers[i];
+                registers(1, block, lane, i) = of_columns[i / 2].registers[i % 2];
+                registers(2, block, lane, i) = transposed[i / 2].registers[i % 2];
+            }
+        }
+}
+
+void launch_arranged(const ArrangedTrial& t) {
+    with_element_type_of(MmaElements(), t.tile.type, [&]<class T>(std::type_identity<T>) {
+        with_mma_head_dim(t.tile.extents[1], [&]<int D>(std::integral_constant<int, D>) {
+            const cudaLaunchConfig_t config{.gridDim = dim3(1),
+                                            .blockDim = dim3(32),
+                                            .dynamicSmemBytes = simt::shared_bytes<T>(kRowsBefore + 32, D),
+                                            .stream = static_cast<cudaStream_t>(t.stream)};
+            simt::launch("arranged_kernel", config,
+                         t.swizzled ? arranged_kernel<T, SwizzledRows, D> : arranged_kernel<T, PlainRows, D>,
+                         simt::global_tensor<const T, 2>(t.tile), simt::global_tensor<std::uint32_t, 4>(t.registers));
+        });
     });
 }
 

@@ -41,6 +41,24 @@ struct AttentionTrial {
     void* stream = nullptr;
 };
 
+/// The scores q k^T in the registers where the product leaves them, and what to_a() makes of these.
+struct OperandTrial {
+    simt::TensorArgument q;       ///< [16, 16], f16 or bf16
+    simt::TensorArgument k;       ///< [16, 16]
+    simt::TensorArgument scores;  ///< [32, 8], f32: of each lane the elements of one accumulator, then of its neighbour
+    simt::TensorArgument operand;  ///< [32, 4], 32-bit registers of each lane
+    void* stream = nullptr;
+};
+
+/// Every 16 x 16 block of a tile as ldmatrix gives it to the lanes, through an ArrangedTile.
+struct ArrangedTrial {
+    simt::TensorArgument tile;  ///< [32, D], f16 or bf16, D one of MmaHeadDims
+    simt::TensorArgument
+        registers;  ///< [3, 2 D / 16, 32, 4]: block(), block_of_columns(), block() transposed; blocks by rows
+    bool swizzled = false;
+    void* stream = nullptr;
+};
+
 /// out[i] = pack(in[i, 0], in[i, 1])
 struct PackTrial {
     simt::TensorArgument in;   ///< [count, 2], f32

@@ -21,12 +21,16 @@ namespace cpu {
 void launch_ldmatrix(const LdmatrixTrial&);
 void launch_mma(const MmaTrial&);
 void launch_attention(const AttentionTrial&);
+void launch_operand(const OperandTrial&);
+void launch_arranged(const ArrangedTrial&);
 void launch_pack(const PackTrial&);
 }  // namespace cpu
 namespace cuda {
 [[gnu::weak]] void launch_ldmatrix(const LdmatrixTrial&);
 [[gnu::weak]] void launch_mma(const MmaTrial&);
 [[gnu::weak]] void launch_attention(const AttentionTrial&);
+[[gnu::weak]] void launch_operand(const OperandTrial&);
+[[gnu::weak]] void launch_arranged(const ArrangedTrial&);
 [[gnu::weak]] void launch_pack(const PackTrial&);
 }  // namespace cuda
 
@@ -192,7 +196,97 @@ TEST(Mma, KeepsInfinitiesAndNaN) {
         }
 }
 
+// --- tiles of attention ---------------------------------------------------------------------------------------------
+
+/// Two 16-bit elements of a tile, [row][column] and [other_row][other_column], the first in the lower half.
+std::int32_t two_of(const torch::TensorAccessor<int16_t, 2>& tile, int row, int column, int other_row,
+                    int other_column) {
+    return std::int32_t(std::uint16_t(tile[row][column]) | std::uint32_t{std::uint16_t(tile[other_row][other_column])}
+                                                               << 16);
+}
+
+/// What every lane needs of every 16 x 16 block, as the PTX ISA has the operands of mma.m16n8k16: of A the block
+/// itself; of two operands B side by side, first the block as B^T, then the block as B.
+torch::Tensor expected_operands(const torch::Tensor& bits) {
+    const int columns = int(bits.size(1)), blocks = 2 * columns / 16;
+    const torch::Tensor registers = torch::empty({3, blocks, 32, 4}, torch::kInt32);
+    auto out = registers.accessor<int32_t, 4>();
+    const auto tile = bits.accessor<int16_t, 2>();
+    for (int block = 0; block < blocks; ++block)
+        for (int lane = 0; lane < 32; ++lane)
+            for (int i = 0; i < 4; ++i) {
+                const int row = block / (columns / 16) * 16, column = block % (columns / 16) * 16;
+                const int group = lane / 4, pair = lane % 4 * 2;
+                const int a_row = row + group + i % 2 * 8, a_column = column + pair + i / 2 * 8;
+                const int k = pair + i % 2 * 8, n = group + i / 2 * 8;
+                out[0][block][lane][i] = two_of(tile, a_row, a_column, a_row, a_column + 1);
+                out[1][block][lane][i] = two_of(tile, row + n, column + k, row + n, column + k + 1);
+                out[2][block][lane][i] = two_of(tile, row + k, column + n, row + k + 1, column + n);
+            }
+    return registers;
+}
+
+TEST(ArrangedTile, GivesEveryLaneItsElementsOfTheOperands) {
+    if (not_run_before_ampere()) return;
+    for (const int64_t columns : {32, 64, 96, 128, 192, 256})
+        for (const torch::ScalarType type : kTypes)
+            for (const bool swizzled : {false, true})
+                for (const torch::Device device : machines()) {
+                    SCOPED_TRACE(device.str() + ", " + toString(type) + ", " + std::to_string(columns) +
+                                 (swizzled ? " columns, swizzled" : " columns, plain"));
+                    // All different; as patterns of bits, which nothing here adds up or rounds.
+                    const torch::Tensor bits = torch::arange(32 * columns, torch::kInt16).view({32, columns});
+                    const torch::Tensor tile = bits.to(device),
+                                        registers = torch::full({3, 2 * columns / 16, 32, 4}, -1, tile.options())
+                                                        .to(torch::kInt32);
+                    run_on(device, cpu::launch_arranged, cuda::launch_arranged,
+                           ArrangedTrial{.tile = raw_argument("tile", tile.view(type)),
+                                         .registers = raw_argument("registers", registers),
+                                         .swizzled = swizzled});
+                    EXPECT_TRUE(same_bits(registers, expected_operands(bits)));
+                }
+}
+
 // --- from one product to the next -----------------------------------------------------------------------------------
+
+// Why P_ij never leaves the registers: of every lane, the scores that a product leaves in two neighbouring accumulators
+// are those whose weights the next product wants from it, in this order.
+TEST(ToA, FindsInEachLaneWhatTheNextProductWantsOfIt) {
+    if (not_run_before_ampere()) return;
+    for (const torch::ScalarType type : kTypes)
+        for (const torch::Device device : machines()) {
+            SCOPED_TRACE(device.str() + ", " + toString(type));
+            // Score (row, column) is 16 row + column, and both types hold it: q is the identity, k the transpose.
+            const torch::Tensor S = torch::arange(256).to(torch::kFloat32).view({16, 16});
+            const torch::Tensor q = torch::arange(16).unsqueeze(1).eq(torch::arange(16)).to(type).to(device);
+            const torch::Tensor k = S.t().contiguous().to(type).to(device);
+            const torch::Tensor scores = torch::full({32, 8}, NAN, S.options()).to(device);
+            const torch::Tensor operand = torch::full({32, 4}, -1, torch::kInt32).to(device);
+            run_on(device, cpu::launch_operand, cuda::launch_operand,
+                   OperandTrial{.q = raw_argument("Q", q),
+                                .k = raw_argument("K", k),
+                                .scores = raw_argument("S", scores),
+                                .operand = raw_argument("P", operand)});
+            const torch::Tensor left = scores.cpu(), elements = operand.cpu().view(type).to(torch::kFloat32);
+            for (int lane = 0; lane < 32; ++lane) {
+                // PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type".
+                const int group = lane >> 2, in_group = lane % 4;
+                for (int i = 0; i < 8; ++i) {
+                    const int accumulator = i / 4, c = i % 4;
+                    const int c_row = c < 2 ? group : group + 8, c_column = 8 * accumulator + in_group * 2 + (c & 1);
+                    EXPECT_EQ(left[lane][i].item<float>(), float(16 * c_row + c_column))
+                        << "lane " << lane << ", c" << c << " of accumulator " << accumulator;
+                    const int a_row = i < 2 || (4 <= i && i < 6) ? group : group + 8;
+                    const int a_column = in_group * 2 + (i & 1) + (i < 4 ? 0 : 8);
+                    EXPECT_EQ(elements[lane][i].item<float>(), float(16 * a_row + a_column))
+                        << "lane " << lane << ", a" << i;
+                    EXPECT_EQ(elements[lane][i].item<float>(), left[lane][i].item<float>())
+                        << "lane " << lane << ": a" << i << " is not what lay in c" << c << " of accumulator "
+                        << accumulator;
+                }
+            }
+        }
+}
 
 TEST(ToA, FeedsOneProductToTheNext) {
     if (not_run_before_ampere()) return;

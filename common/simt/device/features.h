@@ -35,6 +35,9 @@ class Features {
     /// Whether it is one of them.
     constexpr bool has(Feature f) const { return (bits_ & bit(f)) != 0; }
 
+    /// Whether all of `others` are.
+    constexpr bool has_all(Features others) const { return (others.bits_ & ~bits_) == 0; }
+
     /// Whether both sets have the same features.
     friend constexpr bool operator==(Features, Features) = default;
 

@@ -2,6 +2,7 @@
 
 #include <cxxabi.h>
 
+#include <cctype>
 #include <cstdlib>
 #include <memory>
 #include <utility>
@@ -27,6 +28,21 @@ std::string without_scope_and_parameters(const std::string& text) {
     return text.substr(begin);
 }
 
+/// "ladder::cpu::Shape<64>" -> "Shape<64>": the same on both machines.
+std::string without_qualifiers(const std::string& text) {
+    std::string plain;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        if (text.compare(i, 2, "::") != 0) {
+            plain += text[i];
+            continue;
+        }
+        while (!plain.empty() && (std::isalnum(static_cast<unsigned char>(plain.back())) || plain.back() == '_'))
+            plain.pop_back();
+        ++i;
+    }
+    return plain;
+}
+
 }  // namespace
 
 std::string instance_from_symbol(const char* mangled) {
@@ -35,9 +51,8 @@ std::string instance_from_symbol(const char* mangled) {
     const std::unique_ptr<char, decltype(&std::free)> demangled(abi::__cxa_demangle(mangled, nullptr, nullptr, &status),
                                                                 &std::free);
     if (status != 0) return {};
-    std::string name = without_scope_and_parameters(demangled.get());
-    for (const auto& [type, short_name] :
-         {std::pair("simt::cpu::", ""), std::pair("__half", "f16"), std::pair("__nv_bfloat16", "bf16")})
+    std::string name = without_qualifiers(without_scope_and_parameters(demangled.get()));
+    for (const auto& [type, short_name] : {std::pair("__half", "f16"), std::pair("__nv_bfloat16", "bf16")})
         replace_all(name, type, short_name);
     return name;
 }

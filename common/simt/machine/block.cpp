@@ -36,7 +36,7 @@ void Block::run(const Launch& launch, uint3 index) {
 
     launch_ = &launch;
     index_ = index;
-    at_barrier_ = 0;
+    at_barrier_ = arriving_votes_ = 0;
     barrier_site_ = {};
     failure_.reset();
     lookout_.start_block();
@@ -221,7 +221,7 @@ void Block::finish_thread() {
     w.live &= ~bit;
     w.runnable &= ~bit;
     --alive_;
-    if (at_barrier_ > 0) report_diverged_barrier(current_thread_, {}, true);
+    if (at_barrier_ > 0) report_left_barrier(current_thread_);
     for (int p = w.pending_count - 1; p >= 0; --p)
         if (w.pending[p].arrived == (w.pending[p].call.mask & w.live)) complete(w, p);
     if (alive_ == 0) leave();
@@ -236,14 +236,25 @@ Block::Arrival Block::arrive_at_barrier(SourceSite site) {
     if (at_barrier_ > 0 && alive_ == threads_ && site == barrier_site_ && from == barrier_from_) [[likely]]
         return take_part_in_barrier();
     arriving_from_ = from;
-    return arrive_by_path_at_barrier(site);
+    return arrive_by_path_at_barrier(Barrier::plain, site);
 }
 
-Block::Arrival Block::arrive_by_path_at_barrier(SourceSite site) {
-    if (alive_ < threads_ || (at_barrier_ > 0 && site != barrier_site_)) [[unlikely]]
-        report_diverged_barrier(current_thread_, site, false);
+Block::Arrival Block::arrive_at_vote(Barrier kind, bool yes, SourceSite site) {
+    const auto from = reinterpret_cast<std::uintptr_t>(__builtin_return_address(0));
+    arriving_votes_ += yes;
+    if (at_barrier_ > 0 && alive_ == threads_ && kind == barrier_kind_ && site == barrier_site_ &&
+        from == barrier_from_) [[likely]]
+        return take_part_in_barrier();
+    arriving_from_ = from;
+    return arrive_by_path_at_barrier(kind, site);
+}
+
+Block::Arrival Block::arrive_by_path_at_barrier(Barrier kind, SourceSite site) {
+    if (alive_ < threads_ || (at_barrier_ > 0 && (kind != barrier_kind_ || site != barrier_site_))) [[unlikely]]
+        report_diverged_barrier(current_thread_, kind, site);
     const CallPath& path = path_here(__builtin_frame_address(0));
     if (at_barrier_ == 0) {
+        barrier_kind_ = kind;
         barrier_site_ = site;
         first_at_barrier_ = current_thread_;
         barrier_path_ = &path;
@@ -264,6 +275,7 @@ Block::Arrival Block::arrive_by_path_at_barrier(SourceSite site) {
 }
 
 void Block::meet_at_barrier_out_of_sight(SourceSite site) { meet_at_barrier(site); }
+void Block::vote_at_barrier_out_of_sight(Barrier kind, bool yes, SourceSite site) { vote_at_barrier(kind, yes, site); }
 
 std::uint64_t Block::meet_warp_out_of_sight(Call call, std::uint64_t value, int source_lane, SourceSite site,
                                             const WarpInstruction* run) {
@@ -280,6 +292,7 @@ void Block::release_barrier() {
     }
     enter_warp(warp_index());
     at_barrier_ = 0;
+    votes_ = std::exchange(arriving_votes_, 0);
     order_.complete();
     global.open_block_interval();
     if (recorder_) recorder_->block_barrier(barrier_site_);

@@ -46,6 +46,12 @@ enum class Collective : std::uint32_t {
     instruction,  ///< of all 32 lanes, see Block::WarpInstruction
 };
 
+/// The barriers of a whole block: a plain one, and those at which each thread says yes or no.
+enum class Barrier : std::uint8_t { plain, count, any, all };
+
+/// How CUDA writes it, such as "__syncthreads()".
+std::string call_of(Barrier);
+
 /// Whether a launch's accesses to memory are checked and counted. Without, views are bare pointers, and barriers, warp
 /// collectives and the device's limits are all that the machine still watches.
 enum class Checks : bool { off, on };
@@ -102,6 +108,14 @@ class Block final : private SharedMemory::Owner, private AccessListener {
             meet_at_barrier_out_of_sight(site);
         else
             meet_at_barrier(site);
+    }
+    /// A barrier at which each thread says yes or no; how many said yes.
+    [[gnu::always_inline]] int barrier_vote(Barrier kind, bool yes, SourceSite site) {
+        if constexpr (kHidesMachine)
+            vote_at_barrier_out_of_sight(kind, yes, site);
+        else
+            vote_at_barrier(kind, yes, site);
+        return votes_;
     }
     [[gnu::always_inline]] std::uint64_t collective(Collective kind, std::uint32_t mask, std::uint64_t value,
                                                     int source_lane, SourceSite site) {
@@ -244,6 +258,7 @@ class Block final : private SharedMemory::Owner, private AccessListener {
     std::uint64_t meet_warp_out_of_sight(Call call, std::uint64_t value, int source_lane, SourceSite site,
                                          const WarpInstruction* run);
     void meet_at_barrier_out_of_sight(SourceSite site);
+    void vote_at_barrier_out_of_sight(Barrier kind, bool yes, SourceSite site);
 
     [[gnu::always_inline]] std::uint64_t meet_warp(Call call, std::uint64_t value, int source_lane, SourceSite site,
                                                    const WarpInstruction* run) {
@@ -256,6 +271,11 @@ class Block final : private SharedMemory::Owner, private AccessListener {
     [[gnu::always_inline]] void meet_at_barrier(SourceSite site) {
         SanitizedMeeting& order = order_.next();
         wait(arrive_at_barrier(site));
+        order.pass();
+    }
+    [[gnu::always_inline]] void vote_at_barrier(Barrier kind, bool yes, SourceSite site) {
+        SanitizedMeeting& order = order_.next();
+        wait(arrive_at_vote(kind, yes, site));
         order.pass();
     }
     [[gnu::always_inline]] void wait(Arrival arrival) {
@@ -300,7 +320,8 @@ class Block final : private SharedMemory::Owner, private AccessListener {
     void keep_exception();
     [[noreturn]] static void enter();
     Arrival arrive_at_barrier(SourceSite site);
-    [[gnu::noinline]] Arrival arrive_by_path_at_barrier(SourceSite site);
+    Arrival arrive_at_vote(Barrier kind, bool yes, SourceSite site);
+    [[gnu::noinline]] Arrival arrive_by_path_at_barrier(Barrier kind, SourceSite site);
     Arrival take_part_in_barrier();
     Arrival arrive(Call call, std::uint64_t value, int source_lane, SourceSite site, const WarpInstruction* run);
     [[gnu::noinline]] Arrival arrive_first(Call call, std::uint64_t value, int source_lane, SourceSite site,
@@ -335,7 +356,8 @@ class Block final : private SharedMemory::Owner, private AccessListener {
     [[noreturn, gnu::cold, gnu::noinline]] void report_incomplete_warp(int warp, const Pending& done);
     [[noreturn, gnu::cold, gnu::noinline]] void report_absent_lane(int warp, const Pending& done, int to, int from);
     [[noreturn, gnu::cold, gnu::noinline]] void report_unsupported(Feature feature, SourceSite site);
-    [[noreturn, gnu::cold, gnu::noinline]] void report_diverged_barrier(int thread, SourceSite site, bool returned);
+    [[noreturn, gnu::cold, gnu::noinline]] void report_diverged_barrier(int thread, Barrier kind, SourceSite site);
+    [[noreturn, gnu::cold, gnu::noinline]] void report_left_barrier(int thread);
     [[noreturn, gnu::cold, gnu::noinline]] void report_parted_at_barrier(const Parting& parting);
     int warp_index() const { return int(unsigned(current_thread_) / 32); }
 
@@ -368,6 +390,8 @@ class Block final : private SharedMemory::Owner, private AccessListener {
     ThreadClocks clocks_;
     bool has_clocks_ = false;  // this block
     int at_barrier_ = 0, first_at_barrier_ = 0;
+    int arriving_votes_ = 0, votes_ = 0;  // for yes: at the next barrier so far, and at the last one
+    Barrier barrier_kind_ = Barrier::plain;
     SourceSite barrier_site_;
     const CallPath* barrier_path_ = nullptr;  // of the first at the barrier
     std::uintptr_t barrier_from_ = 0;         // as Pending::from

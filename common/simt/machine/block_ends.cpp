@@ -183,7 +183,7 @@ std::string Block::whereabouts() const {
         if (thread != current_thread_ && !(w.runnable & bit)) {
             for (int p = 0; p < w.pending_count; ++p)
                 if (w.pending[p].arrived & bit) return "waiting in a warp collective at " + w.pending[p].site.text();
-            return "waiting at __syncthreads() at " + barrier_site_.text();
+            return "waiting at " + call_of(barrier_kind_) + " at " + barrier_site_.text();
         }
         if (!has_begun(thread)) return "not begun";
         const Lookout::Place place = lookout_.place(thread);

@@ -42,6 +42,11 @@ std::string name_of(Collective kind, const Block::WarpInstruction* instruction) 
     return instruction ? instruction->name : name_of(kind);
 }
 
+std::string all_must_reach(const std::string& call) {
+    return "every thread of a block must reach the same " + call +
+           ": let threads without work skip the work, not the barrier";
+}
+
 std::string hex(std::uint32_t mask) {
     constexpr char digits[] = "0123456789abcdef";
     std::string text = "0x";
@@ -50,6 +55,20 @@ std::string hex(std::uint32_t mask) {
 }
 
 }  // namespace
+
+std::string call_of(Barrier kind) {
+    switch (kind) {
+        case Barrier::plain:
+            break;
+        case Barrier::count:
+            return "__syncthreads_count()";
+        case Barrier::any:
+            return "__syncthreads_or()";
+        case Barrier::all:
+            return "__syncthreads_and()";
+    }
+    return "__syncthreads()";
+}
 
 void Block::fail(MachineError::Report report) {
     if (recorder_) recorder_->fault(report.first.thread);
@@ -69,37 +88,45 @@ void Block::fail_in_flight(const char* does, std::size_t offset, int thread, Sou
           .advice = "wait for what fills it first"});
 }
 
-void Block::report_diverged_barrier(int thread, SourceSite site, bool returned) {
-    MachineError::Report report{.fault = Fault::barrier_divergence,
-                                .advice =
-                                    "every thread of a block must reach the same __syncthreads(): let threads "
-                                    "without work skip the work, not the barrier"};
-    if (returned) {
-        report.first = {first_at_barrier_, barrier_site_};
-        report.what = "thread " + std::to_string(thread) + " has returned from the kernel while thread " +
-                      std::to_string(first_at_barrier_) + " waits at __syncthreads()";
-    } else if (at_barrier_ > 0) {
-        report.first = {thread, site};
-        report.second = {first_at_barrier_, barrier_site_};
-        report.what = "thread " + std::to_string(thread) + " is at one __syncthreads(), thread " +
-                      std::to_string(first_at_barrier_) + " at another";
-    } else {
-        report.first = {thread, site};
-        report.what = "thread " + std::to_string(thread) + " is at __syncthreads(), but " +
+void Block::report_diverged_barrier(int thread, Barrier kind, SourceSite site) {
+    const std::string arrives = call_of(kind), waits = call_of(barrier_kind_);
+    MachineError::Report report{
+        .fault = Fault::barrier_divergence, .first = {thread, site}, .advice = all_must_reach(arrives)};
+    if (at_barrier_ == 0) {
+        report.what = "thread " + std::to_string(thread) + " is at " + arrives + ", but " +
                       std::to_string(threads_ - alive_) + " threads of the block have already returned";
+    } else {
+        report.second = {first_at_barrier_, barrier_site_};
+        report.what = "thread " + std::to_string(thread) + " is at " + (kind == barrier_kind_ ? "one " : "") + arrives +
+                      ", thread " + std::to_string(first_at_barrier_) + " at " +
+                      (kind == barrier_kind_ ? "another" : waits);
+        if (kind != barrier_kind_)
+            report.advice =
+                "each is a barrier for every thread of a block, and none stands for another: let all "
+                "threads make the same call, outside of the branch";
     }
     fail(std::move(report));
 }
 
+void Block::report_left_barrier(int thread) {
+    const std::string waits = call_of(barrier_kind_);
+    fail({.fault = Fault::barrier_divergence,
+          .first = {first_at_barrier_, barrier_site_},
+          .what = "thread " + std::to_string(thread) + " has returned from the kernel while thread " +
+                  std::to_string(first_at_barrier_) + " waits at " + waits,
+          .advice = all_must_reach(waits)});
+}
+
 void Block::report_parted_at_barrier(const Parting& parting) {
+    const std::string call = call_of(barrier_kind_);
     fail({.fault = Fault::barrier_divergence,
           .first = {current_thread_, parting.one},
           .second = {first_at_barrier_, parting.other},
-          .what = "thread " + std::to_string(current_thread_) + " is at one __syncthreads(), thread " +
+          .what = "thread " + std::to_string(current_thread_) + " is at one " + call + ", thread " +
                   std::to_string(first_at_barrier_) + " at another: both stand at " + barrier_site_.text() +
                   ", led there by different calls",
-          .advice = "every thread of a block must reach the same __syncthreads(): let all of them make the same call, "
-                    "outside of the branch"});
+          .advice = "every thread of a block must reach the same " + call +
+                    ": let all of them make the same call, outside of the branch"});
 }
 
 void Block::report_diverged_collective(Call call, const WarpInstruction* run, const Pending& other, SourceSite site,
@@ -201,8 +228,8 @@ void Block::report_stuck() {
             }
         }
     if (at_barrier_ > 0) {
-        report.what +=
-            "; " + std::to_string(at_barrier_) + " of " + std::to_string(threads_) + " threads wait at __syncthreads()";
+        report.what += "; " + std::to_string(at_barrier_) + " of " + std::to_string(threads_) + " threads wait at " +
+                       call_of(barrier_kind_);
         if (report.first.thread < 0) report.first = {first_at_barrier_, barrier_site_};
     }
     fail(std::move(report));

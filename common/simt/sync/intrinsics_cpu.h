@@ -57,6 +57,18 @@ __forceinline__ void __syncthreads(simt::SourceSite site = simt::SourceSite::her
     simt::Block::current().barrier(site);
 }
 
+/// The same, and what all threads of the block say of a condition: how many say yes, whether anyone does, whether all
+/// do.
+__forceinline__ int __syncthreads_count(int predicate, simt::SourceSite site = simt::SourceSite::here()) {
+    return simt::Block::current().barrier_vote(simt::Barrier::count, predicate != 0, site);
+}
+__forceinline__ int __syncthreads_or(int predicate, simt::SourceSite site = simt::SourceSite::here()) {
+    return simt::Block::current().barrier_vote(simt::Barrier::any, predicate != 0, site) > 0;
+}
+__forceinline__ int __syncthreads_and(int predicate, simt::SourceSite site = simt::SourceSite::here()) {
+    return simt::Block::current().barrier_vote(simt::Barrier::all, predicate == 0, site) == 0;
+}
+
 /// The lanes in `mask` wait for each other, with the same effect on memory among them.
 __forceinline__ void __syncwarp(unsigned mask = 0xffffffffu, simt::SourceSite site = simt::SourceSite::here()) {
     simt::Block::current().collective(simt::Collective::syncwarp, mask, 0, 0, site);
