@@ -82,6 +82,7 @@ def complaints_about_object(path):
 
     complaints = []
     for symbol in sorted(undefined(path)):
+        symbol = symbol.removeprefix("void ")  # of an instance of a template its type is told as well
         allowed = any(re.fullmatch(pattern if "::" not in symbol and " " not in symbol else pattern + ".*", symbol)
                       for pattern in ALLOWED_SYMBOLS)
         if not allowed or any(re.match(pattern, symbol) for pattern in FORBIDDEN_SYMBOLS):

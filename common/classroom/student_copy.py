@@ -96,8 +96,13 @@ def secrets(exercise):
 
 
 def texts_for(exercise):
-    """What a learner gets of its phase to do this exercise."""
+    """What a learner gets to do this exercise."""
     return list(files_for(exercise).values())
+
+
+def shared_texts_for(exercise):
+    """And of that, what lies where all phases find it."""
+    return [text for path, text in files_for(exercise).items() if path.startswith(WHOLE)]
 
 
 def show(texts, secret_lines):
@@ -112,12 +117,13 @@ def to_be_written(chosen):
 
 
 def give_away(chosen):
-    """{exercise: others of its phase whose solution its files show}. Later phases may show what earlier ones asked for."""
+    """{exercise: others whose solution its files show}. A later phase's own files may show what earlier phases asked for; headers
+    that phases share may not."""
     found = {}
     for exercise in chosen:
-        texts = texts_for(exercise)
+        texts, shared = texts_for(exercise), shared_texts_for(exercise)
         others = [other for other in to_be_written(chosen)
-                  if other.phase == exercise.phase and other is not exercise and show(texts, secrets(other))]
+                  if other is not exercise and show(texts if other.phase == exercise.phase else shared, secrets(other))]
         if others:
             found[exercise] = others
     return found
@@ -126,7 +132,10 @@ def give_away(chosen):
 def sealed_until(shown_by):
     """{exercise: earlier ones}: an exercise waits for those before it whose solution it shows. One that comes first has to show
     something of the others, since its kernel must run."""
-    earlier = {exercise: [other for other in others if other.number < exercise.number] for exercise, others in shown_by.items()}
+    def place(exercise):
+        return exercise.phase, exercise.number
+
+    earlier = {exercise: [other for other in others if place(other) < place(exercise)] for exercise, others in shown_by.items()}
     return {exercise: others for exercise, others in earlier.items() if others}
 
 

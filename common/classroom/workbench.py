@@ -171,14 +171,21 @@ def learners_lines(errors, shown):
 
 def calling_lines(program, fault, file):
     """The lines of the learner's file that led to the line which the machine names, innermost first. Helpers such as row_max are
-    called from several places, and the machine names the helper's line."""
+    called from several places, and the machine names the helper's line. Where that is a line which only named the element, and no
+    call of it is open any more, all lines of the file that are under way; none if the machine names the file itself."""
     addresses = [hex(int(call) - 1) for call in fault.get("calls", [])]  # of the calls: those are where they return to
     listed = subprocess.run(["addr2line", "--inlines", "--exe", str(program), *addresses], capture_output=True, text=True,
                             stdin=subprocess.DEVNULL).stdout.splitlines() if addresses else []
     places = [place.split(" ")[0].rpartition(":") for place in listed]  # a note in brackets may follow
-    named = [n for n, (path, _, line) in enumerate(places)
-             if re.search(rf"at {re.escape('/'.join(pathlib.Path(path).parts[-2:]))}:{line}$", fault["message"], re.MULTILINE)]
-    return [line for path, _, line in places[named[0] + 1:] if pathlib.Path(path).resolve() == file.resolve()] if named else []
+
+    def names(path, line):
+        return re.search(rf"at {re.escape('/'.join(pathlib.Path(path).parts[-2:]))}:{line}", fault["message"], re.MULTILINE)
+
+    named = [n for n, (path, _, line) in enumerate(places) if names(path, line + "$")]
+    if not named and names(file.resolve(), r"\d+"):
+        return []
+    own = [line for path, _, line in places[named[0] + 1 if named else 0:] if pathlib.Path(path).resolve() == file.resolve()]
+    return list(dict.fromkeys(own))
 
 
 def _name_callers(trials, program, file):

@@ -11,7 +11,7 @@ KNOWN = exercises.read()
 
 
 class Attempt(unittest.TestCase):
-    def judged(self, name, *changes, begin="solved"):
+    def verdict(self, name, *changes, begin="solved"):
         """The verdict on an exercise's solution, or starting point, with changes [find, replace]."""
         exercise = exercises.find(KNOWN, name)
         text = exercise.solved() if begin == "solved" else exercise.starting_point()
@@ -23,6 +23,11 @@ class Attempt(unittest.TestCase):
             file.write_text(text)
             verdict = workbench.judge(exercise, file, seed=7)
         self.assertEqual(verdict.stage, "judged", verdict.report)
+        return verdict
+
+    def judged(self, name, *changes, begin="solved"):
+        """The same of an attempt that does not pass."""
+        verdict = self.verdict(name, *changes, begin=begin)
         self.assertFalse(verdict.passed)
         return verdict
 

@@ -113,6 +113,17 @@ class Policy(unittest.TestCase):
                                  "void f() { if (__stack_chk_guard) __stack_chk_fail(); system(nullptr); }\n")
             self.assertEqual(policy.complaints_about_object(calls), ["it calls system, for which a kernel has no use"])
 
+    def test_templates_are_known_by_their_names(self):
+        with tempfile.TemporaryDirectory() as folder:
+            calls = pathlib.Path(folder, "calls.o")
+            subprocess.run(["g++", "-x", "c++", "-c", "-", "-o", calls], check=True, text=True,
+                           input="namespace simt { template <class T> void multiply(T); template <class T> void set_cpu_device(T); }\n"
+                                 "template <class T> void open_file(T);\n"
+                                 "void f() { simt::multiply(1); simt::set_cpu_device(1); open_file(1); }\n")
+            self.assertEqual(policy.complaints_about_object(calls),
+                             ["it calls open_file<int>(int), for which a kernel has no use",
+                              "it calls simt::set_cpu_device<int>(int), for which a kernel has no use"])
+
 
 ERRORS = """In file included from entry.cpp:1:
 work/kernel.cuh: In instantiation of 'void kernel() [with T = float]':

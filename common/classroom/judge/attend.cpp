@@ -43,8 +43,9 @@ Attended attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Ten
     const torch::Tensor scores = scores_of(q, k, form, precision);
     const torch::Tensor lse = at::logsumexp(scores, -1);
     const torch::Tensor sees_none = lse.eq(-kInfinity);
-    const torch::Tensor weights =
+    torch::Tensor weights =
         at::exp(scores - lse.masked_fill(sees_none, 0).unsqueeze(-1)).masked_fill(sees_none.unsqueeze(-1), 0);
+    if (form.weights_kept_as) weights = weights.to(*form.weights_kept_as).to(precision);
     return {at::matmul(weights, for_each_query_head(v, q.size(1)).to(precision)), lse};
 }
 

@@ -15,8 +15,9 @@ struct Form {
     std::optional<int64_t> window = {};  ///< of those, only the last so many
     std::optional<double> softcap = {};  ///< scores s become c tanh(s / c)
     std::optional<torch::Tensor> slopes = {};  ///< [Hq]; ALiBi: query i adds slope (j - (i + Sk - Sq)) to key j's score
-    std::optional<torch::Tensor> lengths = {};             ///< [B]; keys from there on do not exist
-    std::optional<torch::ScalarType> scores_kept_as = {};  ///< they are rounded to this type before the softmax
+    std::optional<torch::Tensor> lengths = {};              ///< [B]; keys from there on do not exist
+    std::optional<torch::ScalarType> scores_kept_as = {};   ///< they are rounded to this type before the softmax
+    std::optional<torch::ScalarType> weights_kept_as = {};  ///< they are rounded to this type before they meet V
 };
 
 /// Results in the precision that they were computed in.

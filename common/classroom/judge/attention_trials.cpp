@@ -3,13 +3,18 @@
 // The suite: {"problem": "attention", "tiles": [B_r, B_c], "window": true, "softcap": true, "slopes": true,
 //             "mask": "none" | "causal_bottom_right" | "causal_top_left" | "both", "garbage": true, "device": PROFILE,
 //             "numbers": {name: value}, "longest": N, "one_tile": true, "one_key_at_a_time": true, "scores_kept": true,
-//             "properties": […]}
+//             "dtypes": [TYPE, …], "weights_rounded": true, "cancelling": true, "properties": […]}
 //
 // garbage            keys that no query sees hold NaN, and so do their values
 // longest            one problem more, with as many keys: what the device just holds
 // one_tile           never more than B_c keys
 // one_key_at_a_time  the kernel has no tiles; the two sizes only say how large the problems are
 // scores_kept        the kernel keeps scores in the type of Q before it takes their softmax
+// dtypes             the types of Q, K and V, "float32", "float16" or "bfloat16": each problem has the next of them.
+//                    If they are not given, all are of float32, and there is one more in float16
+// weights_rounded    the kernel rounds weights to the type of V before it multiplies them with it, as tensor cores want
+// cancelling         more problems, in which a row's weighted values all but cancel: what is left is as small as
+//                    what rounding the weights would add
 //
 // Among the sizes, `tile_keys` is how many keys have to be read for a head: for each tile of B_r queries, those in the
 // tiles of B_c keys of which any of its queries sees any. `tiles_of_32` is how many tiles these are, of 32 keys each.
@@ -37,6 +42,13 @@ Mask mask_named(const std::string& name) {
                                 "\"; none, causal_bottom_right, causal_top_left and both are known");
 }
 
+torch::ScalarType dtype_named(const std::string& name) {
+    if (name == "float32") return torch::kFloat32;
+    if (name == "float16") return torch::kFloat16;
+    if (name == "bfloat16") return torch::kBFloat16;
+    throw std::invalid_argument("suite: dtypes has \"" + name + "\"; float32, float16 and bfloat16 are known");
+}
+
 std::string words_for(const AttentionCase& problem, const Form& form, bool tiled) {
     std::string text = fmt::format("B {}, heads {}/{}, ", problem.batch, problem.query_heads, problem.kv_heads);
     text += tiled
@@ -44,6 +56,7 @@ std::string words_for(const AttentionCase& problem, const Form& form, bool tiled
                 : fmt::format("{} {} of {} {}, D {}", problem.query_length, problem.query_length == 1 ? "row" : "rows",
                               problem.key_length, problem.key_length == 1 ? "score" : "scores", problem.head_dim);
     if (problem.dtype == torch::kFloat16) text += ", float16";
+    if (problem.dtype == torch::kBFloat16) text += ", bfloat16";
     if (problem.family != Family::normal) text += fmt::format(", {}", reference::name_of(problem.family));
     if (form.mask != Mask::none)
         text += form.mask == Mask::causal_top_left ? ", causal (top left)" : ", causal (bottom right)";
@@ -69,10 +82,26 @@ NeededTiles needed_tiles(const torch::Tensor& seen, int64_t B_r, int64_t B_c) {
     return needed;
 }
 
+/// All queries of a head become its first one, and V loses what that one's weights find in it, but for its own
+/// rounding. As many key heads as query heads.
+void cancel_values(const reference::AttentionInputs& inputs, double scale) {
+    inputs.q.copy_(inputs.q.narrow(2, 0, 1).expand_as(inputs.q).clone());
+    const torch::Tensor q = inputs.q.narrow(2, 0, 1).to(torch::kFloat64), k = inputs.k.to(torch::kFloat64),
+                        v = inputs.v.to(torch::kFloat64);
+    const torch::Tensor weights = at::softmax(at::matmul(q, k.transpose(-1, -2)) * scale, -1);
+    const torch::Tensor found = at::matmul(weights, v) / weights.pow(2).sum(-1, true);
+    inputs.v.copy_(v - at::matmul(weights.transpose(-1, -2), found));
+}
+
 class Maker {
   public:
     Maker(const json& suite, std::uint64_t seed)
-        : suite_(suite), draw_(seed), B_r(suite.at("tiles").at(0)), B_c(suite.at("tiles").at(1)) {}
+        : suite_(suite), draw_(seed), B_r(suite.at("tiles").at(0)), B_c(suite.at("tiles").at(1)) {
+        if (!suite.contains("dtypes")) return;
+        dtypes_.clear();
+        for (const json& name : suite.at("dtypes")) dtypes_.push_back(dtype_named(name));
+        if (dtypes_.empty()) throw std::invalid_argument("suite: dtypes is empty; it takes one type or more");
+    }
 
     std::vector<Trial> all() {
         one_tile();
@@ -80,7 +109,8 @@ class Maker {
         ragged();
         heads();
         extremes();
-        float16();
+        if (!suite_.contains("dtypes")) float16();
+        if (suite_.value("cancelling", false)) cancelling();
         if (suite_.value("window", false)) narrow();
         if (suite_.contains("longest")) longest();
         return std::move(trials_);
@@ -145,6 +175,13 @@ class Maker {
                         .head_dim = 32,
                         .dtype = torch::kFloat16});
     }
+    void cancelling() {
+        values_cancel_ = true;
+        for (const int64_t keys : {draw_(9, 20), B_c + draw_(1, 9)})
+            add("cancelling",
+                {.query_heads = 2, .kv_heads = 2, .query_length = draw_(5, 20), .key_length = keys, .head_dim = 32});
+        values_cancel_ = false;
+    }
     void narrow() {
         for (const int64_t window : {int64_t{1}, draw_(2, 7)}) {
             window_ = window;
@@ -172,11 +209,13 @@ class Maker {
 
     void add(const std::string& property, AttentionCase problem, Mask mask) {
         problem.seed = std::uint64_t(draw_(1, 1'000'000'000));
+        if (problem.dtype == torch::kFloat32) problem.dtype = dtypes_[trials_.size() % dtypes_.size()];
         const reference::AttentionInputs inputs = reference::make_inputs(problem, torch::kCPU);
         if (begins_with_minus_infinity_) {
             inputs.q.select(3, 0).abs_().add_(0.1);
             inputs.k.slice(2, 0, B_c).select(3, 0).fill_(-std::numeric_limits<double>::infinity());
         }
+        if (values_cancel_) cancel_values(inputs, float(1.0 / std::sqrt(double(problem.head_dim))));
         AttentionQuestion question;
         question.q = inputs.q;
         question.k = inputs.k;
@@ -184,6 +223,7 @@ class Maker {
         question.rows_per_tile = tiled_ ? B_r : 0;
         question.keys_per_tile = tiled_ ? B_c : 1;
         question.scores_kept = suite_.value("scores_kept", false);
+        question.weights_rounded = suite_.value("weights_rounded", false);
         Form& form = question.form;
         form.scale = double(float(1.0 / std::sqrt(double(problem.head_dim))));
         form.mask = mask;
@@ -234,6 +274,7 @@ class Maker {
         add_output(trial.problem, "LSE", inputs.q.sizes().slice(0, 3), torch::kFloat32);
 
         trial.name = words_for(problem, form, tiled_) + (garbage ? ", NaN in keys that no query sees" : "");
+        if (values_cancel_) trial.name += ", values that cancel";
         if (begins_with_minus_infinity_)
             trial.name += tiled_ ? ", every score of the first tile is -inf"
                                  : fmt::format(", the first {} scores of each row are -inf", B_c);
@@ -250,7 +291,9 @@ class Maker {
     const int64_t B_r, B_c;
     const bool tiled_ = !suite_.value("one_key_at_a_time", false), only_one_tile_ = suite_.value("one_tile", false);
     std::optional<int64_t> window_;
+    std::vector<torch::ScalarType> dtypes_{torch::kFloat32};
     bool begins_with_minus_infinity_ = false;  // every score of the first B_c keys
+    bool values_cancel_ = false;               // all rows of Q are alike, and their weights times V nearly 0
     std::vector<Trial> trials_;
 };
 

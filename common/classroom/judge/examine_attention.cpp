@@ -33,9 +33,10 @@ reference::ErrorBound bound_of(const AttentionQuestion& question) {
 }  // namespace
 
 std::optional<Finding> examine_attention(const AttentionQuestion& question, const Attended& result) {
-    const auto& [q, k, v, form, rows_per_tile, keys_per_tile, scores_kept, garbage] = question;
+    const auto& [q, k, v, form, rows_per_tile, keys_per_tile, scores_kept, weights_rounded, garbage] = question;
     Form fair_form = form;
     if (scores_kept) fair_form.scores_kept_as = q.scalar_type();
+    if (weights_rounded) fair_form.weights_kept_as = v.scalar_type();
     const Attended expected = attend(q, k, v, form, torch::kFloat64),
                    fair = attend(q, k, v, fair_form, torch::kFloat32);
     reference::Comparison out, lse;

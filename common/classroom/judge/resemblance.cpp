@@ -8,7 +8,7 @@ namespace ladder::classroom {
 namespace {
 
 bool agrees(const torch::Tensor& got, const torch::Tensor& wrong, std::optional<double> magnitude) {
-    return reference::compare(got.to(torch::kFloat32), wrong, wrong.to(torch::kFloat32), magnitude).passed;
+    return reference::compare(got, wrong, wrong.to(got.scalar_type()), magnitude).passed;
 }
 
 }  // namespace

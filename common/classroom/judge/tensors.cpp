@@ -14,14 +14,18 @@ const char* name_of(torch::ScalarType dtype) {
             return "f32";
         case torch::kFloat16:
             return "f16";
+        case torch::kBFloat16:
+            return "bf16";
         case torch::kInt32:
             return "i32";
         default:
-            throw std::invalid_argument("a runner takes float32, float16 and int32");
+            throw std::invalid_argument("a runner takes float32, float16, bfloat16 and int32");
     }
 }
 
-torch::ScalarType dtype_named(const std::string& name) { return name == "f16" ? torch::kFloat16 : torch::kFloat32; }
+torch::ScalarType dtype_named(const std::string& name) {
+    return name == "f16" ? torch::kFloat16 : name == "bf16" ? torch::kBFloat16 : torch::kFloat32;
+}
 
 json described(const std::string& name, torch::IntArrayRef sizes, torch::ScalarType dtype) {
     return {{"name", name}, {"type", name_of(dtype)}, {"extents", sizes.vec()}};

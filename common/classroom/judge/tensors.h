@@ -10,7 +10,7 @@ namespace ladder::classroom {
 /// A problem for a runner: the device that it imitates, and nothing else yet.
 Message empty_problem(const std::string& device);
 
-/// Adds a number, an input (float32, float16 or int32, copied) or an output to it.
+/// Adds a number, an input (float32, float16, bfloat16 or int32, copied) or an output to it.
 void add_number(Message& problem, const std::string& name, double value);
 void add_input(Message& problem, const std::string& name, const torch::Tensor& tensor);
 void add_output(Message& problem, const std::string& name, torch::IntArrayRef sizes, torch::ScalarType dtype);

@@ -27,6 +27,7 @@ std::map<std::string, std::string> titles() {
         {"heads", "batch and heads"},
         {"extremes", "extreme scores"},
         {"float16", "float16"},
+        {"cancelling", "values that cancel"},
         {"narrow", "a narrow window"},
         {"longest", "as many keys as fit"},
     };

@@ -31,7 +31,7 @@ torch::Tensor owners_of_columns(int64_t head_dim, int64_t element_bytes) {
 }
 
 Attended computed_by(const Recipe& recipe, const AttentionQuestion& question) {
-    const auto& [q, k, v, form, rows_per_tile, keys_per_tile, scores_kept, garbage] = question;
+    const auto& [q, k, v, form, rows_per_tile, keys_per_tile, scores_kept, weights_rounded, garbage] = question;
     const torch::Tensor scores = scores_of(q, k, form, torch::kFloat64);
     const torch::Tensor values = v.repeat_interleave(q.size(1) / v.size(1), 1).to(torch::kFloat64);
     const torch::Tensor owners = owners_of_columns(q.size(3), q.element_size());

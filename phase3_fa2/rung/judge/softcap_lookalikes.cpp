@@ -48,7 +48,7 @@ constexpr std::array kMistakes{
 };
 
 Attended computed_by(const Mistake& mistake, const AttentionQuestion& question) {
-    const auto& [q, k, v, form, rows_per_tile, keys_per_tile, scores_kept, garbage] = question;
+    const auto& [q, k, v, form, rows_per_tile, keys_per_tile, scores_kept, weights_rounded, garbage] = question;
     torch::Tensor scores = mistake.scores(scores_of(q, k, {}, torch::kFloat64), form.scale, *form.softcap);
     torch::Tensor values = v.repeat_interleave(q.size(1) / v.size(1), 1).to(torch::kFloat64);
     if (mistake.missing_keys_capped) {

@@ -12,7 +12,9 @@ namespace ladder::SIMT_MACHINE {
 template <class... T>
 struct CompiledElements {};
 using KernelElements = CompiledElements<float, simt::f16>;
+using MmaElements = CompiledElements<simt::f16, simt::bf16>;
 using KernelHeadDims = std::integer_sequence<int, 32, 64>;
+using MmaHeadDims = std::integer_sequence<int, 32, 64>;
 using TiledKernelHeadDims = std::integer_sequence<int, 32, 64>;
 
 template <int Rows, int HeadDim>
