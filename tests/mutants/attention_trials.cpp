@@ -14,6 +14,7 @@
 #include "phase4_causal/causal.h"
 #include "phase5_decoding/decode.h"
 #include "phase5_decoding/split_plan.h"
+#include "phase6_tensor_cores/mma.h"
 #include "tests/mutants/trials.h"
 
 namespace ladder::mutants {
@@ -96,6 +97,35 @@ AssertionResult refuses_splits(int64_t splits) {
                                         {"splits:", std::to_string(splits)});
 }
 
+/// Tensor cores have no float32: whoever asks for it learns who has.
+AssertionResult names_who_takes_float32() {
+    const torch::Tensor x = at::ones({1, 1, 4, 8});
+    return reference::throws_mentioning([&] { mma_forward(x, x, x); }, {"mma_forward", "fa2_forward"});
+}
+
+/// A device that lacks one feature, and has all others, is refused before anything is launched there.
+AssertionResult asks_the_device_for(simt::Feature missing) {
+    simt::Device device = simt::cpu_device();
+    device.features = {};
+    for (const simt::FeatureFacts& facts : simt::kFeatureFacts)
+        if (facts.feature != missing) device.features.add(facts.feature);
+    const simt::ScopedCpuDevice imitated(device);
+    const torch::Tensor x = at::ones({1, 1, 4, 8}).to(torch::kFloat16);
+    return reference::throws_mentioning([&] { mma_forward(x, x, x); }, {"mma_forward needs", "does not have"});
+}
+
+/// Where a block gets no more shared memory than this, too little for heads of 128, a caller learns it in words.
+AssertionResult tells_what_tiles_need(int shared_bytes) {
+    simt::Device device = simt::cpu_device();
+    device.shared_bytes_per_block = device.shared_bytes_per_block_optin = shared_bytes;
+    const simt::ScopedCpuDevice imitated(device);
+    const torch::Tensor x = at::ones({1, 1, 4, 128}).to(torch::kFloat16);
+    const auto refused = reference::throws_mentioning([&] { mma_forward(x, x, x); },
+                                                      {"mma_forward", "a smaller head dimension needs less"});
+    if (!refused) return AssertionFailure() << shared_bytes << " bytes: " << refused.message();
+    return AssertionSuccess();
+}
+
 }  // namespace
 
 std::vector<Trial> trials(torch::ScalarType dtype) {
@@ -142,6 +172,14 @@ std::vector<Trial> trials(torch::ScalarType dtype) {
     }
     reference::AttentionCase cached = grouped;
     cached.key_length = 300;
+    for (const auto& [name, mask] : {std::pair("tensor_cores_bottom_right", Mask::causal_bottom_right),
+                                     {"tensor_cores_top_left", Mask::causal_top_left}}) {
+        reference::AttentionCase masked = grouped;
+        masked.options.mask = mask;
+        masked.name = name;
+        masked.dtype = torch::kFloat16;
+        trials.push_back(attention_trial(mma_forward, masked));
+    }
     const torch::Tensor lengths = at::tensor(at::ArrayRef<int64_t>{300, 129}, torch::kInt64);
     for (const int64_t splits : {1, 3}) add("lengths", decode(splits, lengths), cached, lengths);
 
@@ -155,6 +193,12 @@ std::vector<Trial> trials(torch::ScalarType dtype) {
     add_check("poison", fresh_memory_is_poisoned);
     add_check("shared_memory", takes_all_of_the_shared_memory_and_no_more);
     add_check("planned_splits", plans_no_more_splits_than_there_may_be);
+    add_check("float32_on_tensor_cores", names_who_takes_float32);
+    add_check("device_without_mma", [] { return asks_the_device_for(simt::Feature::mma); });
+    add_check("device_without_cp_async", [] { return asks_the_device_for(simt::Feature::cp_async); });
+    // Enough for neither kernel; and for the lesson's, which has one stage.
+    add_check("tiles_too_large", [] { return tells_what_tiles_need(40 * 1024); });
+    add_check("stages_too_large", [] { return tells_what_tiles_need(60 * 1024); });
     add_check("length_too_long", [] { return refuses_lengths({40, 41}); });
     add_check("length_negative", [] { return refuses_lengths({40, -1}); });
     add_check("no_splits", [] { return refuses_splits(0); });

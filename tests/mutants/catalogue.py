@@ -23,9 +23,10 @@ TRIALS = "rung/trials.cpp"         # beside it: what the phase's kernels are put
 
 ELEMENTS = ("f32", "f16", "bf16")
 TILE_HEAD_DIMS = (32, 128)  # that kernels of register tiles are compiled for
+MMA_HEAD_DIMS = (32, 64)    # that kernels on tensor cores are compiled for
 REFERENCE = "reference"  # the result is not what the reference says
 LAUNCH = "launch"        # the device refuses the launch
-MUTANTS_PER_PROGRAM = 6  # they share the time that their headers take to compile
+MUTANTS_PER_PROGRAM = 24  # they share the time that headers take to compile, and PyTorch to link
 
 SHARED = "attention"  # the chapter of what phases share, and of their host entries
 SHARED_CATALOGUE = f"tests/mutants/catalogue/{SHARED}.toml"
@@ -52,6 +53,8 @@ class Mutant:
     times: int = 1
     element: str = "f32"
     tile_head_dim: int = 32
+    mma_head_dim: int = 32
+    kernel: str | None = None  # the only one of the phase's kernels that has the change
 
     def changed(self, text):
         """The text of `file` with the change."""
@@ -77,7 +80,12 @@ class Phase:
 
     def elements(self):
         """The element types that the phase's mutants are compiled for; float32 first."""
-        return [e for e in ELEMENTS if e == "f32" or any(m.element == e for m in self.mutants)]
+        return [e for e in ELEMENTS if any(m.element == e for m in self.mutants)] or ["f32"]
+
+    def reached(self, mutant, root=ROOT):
+        """The kernels that have the change."""
+        return [k for k in self.kernels
+                if mutant.kernel in (None, k) and mutant.file in included(f"{self.folder}/{k}.cuh", root)]
 
     def catalogue(self):
         return f"{self.folder}/{CATALOGUE}"
@@ -159,8 +167,12 @@ class _Checker:
             self.problems.append(f'{where}"kernels" is missing: the .cuh files that the phase compiles')
         if self.problems:
             return None
-        reached = {f for kernel in kernels for f in included(f"{folder}/{kernel}.cuh", self.root)}
-        return Phase(folder, kernels, self.entries(where, table, lambda entry: (folder, reached)))
+        files = self.files(folder, kernels)
+        return Phase(folder, kernels, self.entries(where, table, lambda entry: (folder, files)))
+
+    def files(self, folder, kernels):
+        """By kernel, the files that it is made of."""
+        return {k: set(included(f"{folder}/{k}.cuh", self.root)) for k in kernels}
 
     def shared(self, phases):
         """The chapter of shared code: its host code, and by phase the changes in headers, which that phase's kernels
@@ -171,13 +183,13 @@ class _Checker:
         except tomllib.TOMLDecodeError as error:
             self.problems.append(f"{where}not TOML: {error}")
             return HostCode([]), []
-        kernels = {p.folder: {f for k in p.kernels for f in included(f"{p.folder}/{k}.cuh", self.root)} for p in phases}
+        kernels = {p.folder: self.files(p.folder, p.kernels) for p in phases}
         host = {str(path.relative_to(self.root)) for folder in ("common/attention", *kernels)
                 for path in (self.root / folder).glob("*.cpp") if not path.name.endswith("_test.cpp")}
 
         def place(entry):
             phase = entry.get("phase")
-            return (SHARED, host) if phase is None else (phase, kernels.get(phase, set()))
+            return (SHARED, {None: host}) if phase is None else (phase, kernels.get(phase, {}))
 
         mutants = self.entries(where, table, place)
         for mutant in mutants:
@@ -186,7 +198,7 @@ class _Checker:
         return HostCode([m for m in mutants if m.phase == SHARED]), [m for m in mutants if m.phase != SHARED]
 
     def entries(self, where, table, place):
-        """The mutants of a file. `place` says for an entry whose they are and which files they may change."""
+        """The mutants of a file. `place` says for an entry whose they are and, by kernel, which files they may change."""
         mutants, names, changes = [], set(), {}
         for number, entry in enumerate(table.get("mutant", []), 1):
             name = entry.get("name") or f"number {number}"
@@ -194,7 +206,8 @@ class _Checker:
             if name in names:
                 self.problems.append(f'{where}mutant "{name}": the name is taken; each needs its own')
             names.add(name)
-            change = tuple(entry.get(key) for key in ("phase", "file", "find", "replace", "element", "tile_head_dim"))
+            change = tuple(entry.get(key) for key in ("phase", "file", "find", "replace", "element", "tile_head_dim", "mma_head_dim",
+                                                       "kernel"))
             if change in changes:
                 self.problems.append(f'{where}mutant "{name}": the same change as "{changes[change]}"')
             changes[change] = name
@@ -202,7 +215,7 @@ class _Checker:
                 mutants.append(mutant)
         return mutants
 
-    def entry(self, where, entry, phase, reached):
+    def entry(self, where, entry, phase, files):
         """The mutant; nothing if the entry cannot be understood."""
         fields = {field.name for field in dataclasses.fields(Mutant)} - {"phase"}
         entry = {key: value for key, value in entry.items() if key != "phase" or value != phase}
@@ -232,6 +245,12 @@ class _Checker:
         if entry.get("tile_head_dim", 32) not in TILE_HEAD_DIMS:
             self.problems.append(f'{where}tile_head_dim is {entry["tile_head_dim"]!r}; accepted: '
                                  f'{", ".join(map(str, TILE_HEAD_DIMS))}')
+        if entry.get("mma_head_dim", 32) not in MMA_HEAD_DIMS:
+            self.problems.append(f'{where}mma_head_dim is {entry["mma_head_dim"]!r}; accepted: '
+                                 f'{", ".join(map(str, MMA_HEAD_DIMS))}')
+        if "kernel" in entry and entry["kernel"] not in files:
+            self.problems.append(f'{where}kernel is {entry["kernel"]!r}; the phase has {", ".join(filter(None, files))}')
+        reached = files.get(entry.get("kernel"), set().union(*files.values()))
         if entry["find"] == entry["replace"]:
             self.problems.append(f'{where}"find" and "replace" are the same')
         if entry["file"] not in reached:

@@ -130,6 +130,11 @@ class Mistakes(unittest.TestCase):
         self.found({"caught_by": "luck"}, says=['"luck"', "reference, launch, race, out_of_bounds"])
         self.found({"element": "f8"}, says=['"f8"', "f32, f16, bf16"])
 
+    def test_unknown_head_dimensions_and_kernels(self):
+        self.found({"mma_head_dim": 48}, says=["mma_head_dim is 48", "32, 64"])
+        self.found({"tile_head_dim": 64}, says=["tile_head_dim is 64", "32, 128"])
+        self.found({"kernel": "toys"}, says=["kernel is 'toys'", "the phase has toy"])
+
     def test_files(self):
         self.found({"file": "phase9_toy/toys.cuh"}, says=['"phase9_toy/toys.cuh"', "common/attention/shared.cuh"])
         self.found({}, kernels=["toys"], says=["toys", "there is no"])
@@ -254,6 +259,20 @@ class Generated(unittest.TestCase):
             self.assertIn("return 0;", text)
             self.assertIn("return 2 * x;", text)
             self.assertIn("mutants::no_double::launch_toy", text)
+
+    def test_a_change_for_one_of_two_kernels(self):
+        with Toy() as toy:
+            toy.write("phase9_toy/other.cuh", KERNEL.replace("launch_toy", "launch_other"))
+            toy.write("phase9_toy/rung/mutants.toml",
+                      toml([{**ENTRY, "file": "common/attention/shared.cuh", "find": "return 1;", "replace": "return 0;",
+                             "element": "f16", "kernel": "other"}], kernels=("toy", "other")))
+            phases, problems = toy.read()
+            self.assertEqual(problems, [])
+            text = generate.Source(toy.root).program(phases[0], phases[0].mutants)
+            self.assertIn("mutants::no_double::launch_other", text)
+            self.assertNotIn("mutants::no_double::launch_toy", text)
+            self.assertIn("mutants::original_f16::launch_toy", text)
+            self.assertEqual(phases[0].elements(), ["f16"])
 
 
 if __name__ == "__main__":

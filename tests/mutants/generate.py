@@ -34,7 +34,8 @@ class Source:
         """The kernels in one piece, in namespace ladder::mutants::<name>. #line keeps diagnoses at the original lines."""
         parts = [f"namespace ladder::mutants::{name} {{",
                  f"using CompiledElement = {ELEMENT_TYPES[element]};",
-                 f"inline constexpr int kCompiledTiledHeadDim = {change.tile_head_dim if change else 32};", "}"]
+                 f"inline constexpr int kCompiledTiledHeadDim = {change.tile_head_dim if change else 32};",
+                 f"inline constexpr int kCompiledMmaHeadDim = {change.mma_head_dim if change else 32};", "}"]
         done = set()
 
         def piece(path):
@@ -76,7 +77,7 @@ class Source:
         versions = [(f"original_{e}", e, []) for e in phase.elements()]
         parts = [self.head(phase.folder)]
         for m in mutants:
-            reached = [k for k in phase.kernels if m.file in catalogue.included(f"{phase.folder}/{k}.cuh", self.root)]
+            reached = phase.reached(m, self.root)
             parts.append(self.kernels(phase.folder, m.name, m.element, reached, m))
             versions.append((m.name, m.element, reached))
         parts.append(f'#line 1 "{phase.folder}.switchboard"\n')

@@ -60,11 +60,11 @@ Outcome outcome_of(Check&& check) {
 }
 
 /// Queries and keys are positive, so that an infinite element decides the sign of every score that it enters.
-::testing::AssertionResult infinities_stay_right(const reference::AttentionEntry& entry) {
+::testing::AssertionResult infinities_stay_right(const reference::AttentionEntry& entry, torch::ScalarType dtype) {
     constexpr float kInfinity = std::numeric_limits<float>::infinity();
     at::manual_seed(13);
-    const torch::Tensor q = at::rand({1, 1, 12, 16}) + 0.5, k = at::rand({1, 1, 140, 16}) + 0.5;
-    const torch::Tensor v = at::rand({1, 1, 140, 16});
+    const auto positive = [&](int64_t length) { return (at::rand({1, 1, length, 16}) + 0.5).to(dtype); };
+    const torch::Tensor q = positive(12), k = positive(140), v = positive(140);
     q.select(2, 3).fill_(-kInfinity);
     const torch::Tensor first_tile_of_minus_infinities = k.clone(), infinity_after_huge = k.clone();
     first_tile_of_minus_infinities.slice(2, 0, 64).fill_(-kInfinity);
@@ -91,8 +91,8 @@ Outcome outcome_of(Check&& check) {
 
 }  // namespace
 
-Trial infinities_trial(std::string name, reference::AttentionEntry entry) {
-    return trial(std::move(name), [=] { return infinities_stay_right(entry); });
+Trial infinities_trial(std::string name, reference::AttentionEntry entry, torch::ScalarType dtype) {
+    return trial(std::move(name), [=] { return infinities_stay_right(entry, dtype); });
 }
 
 Trial attention_trial(reference::AttentionEntry entry, reference::AttentionCase problem,

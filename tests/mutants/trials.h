@@ -35,8 +35,8 @@ Trial attention_trial(reference::AttentionEntry entry, reference::AttentionCase 
 /// Any check of a result; what it throws counts as from the kernel.
 Trial trial(std::string name, std::function<::testing::AssertionResult()> check);
 
-/// Infinite scores for an unmasked entry of float32: a first tile that holds nothing else but -inf, and others.
-Trial infinities_trial(std::string name, reference::AttentionEntry entry);
+/// Infinite scores for an unmasked entry: a first tile that holds nothing else but -inf, and others.
+Trial infinities_trial(std::string name, reference::AttentionEntry entry, torch::ScalarType dtype = torch::kFloat32);
 
 /// A few small problems for an unmasked entry, with D <= 32, that together reach every line of a tiled kernel: several
 /// tiles and ragged ones, grouped heads, surplus columns, rows that are not aligned, a given scale, scores that
