@@ -111,6 +111,12 @@ TEST(Quiz, NumbersWorkedOutByHand) {
     EXPECT_EQ(right_text("5.weighted-mean", 0), "1.75");
     // K of two heads, [384, 32] each in float32, once.
     EXPECT_EQ(right_text("5.keys-read", 0), "98,304 bytes (96.0 KiB)");
+    // 64 keys by D = 32, in pieces of 8 by 16: 16 for each product.
+    EXPECT_EQ(right_text("6.products", 0), "32 instructions");
+    // Keys 0, 1, 8, 9, 16 and 17 of 20.
+    EXPECT_EQ(right_text("6.sum-of-a-lane", 0), "6");
+    // 256 queries are two tiles, and each reads K, [256, 64] in bfloat16.
+    EXPECT_EQ(right_text("6.keys-read", 0), "65,536 bytes (64.0 KiB)");
 }
 
 TEST(Quiz, AnswersInWords) {
@@ -121,6 +127,7 @@ TEST(Quiz, AnswersInWords) {
     EXPECT_EQ(right_text("1.one-key-more", 0),
               "the call cudaFuncSetAttribute returns cudaErrorInvalidValue, and no thread runs");
     EXPECT_EQ(right_text("4.empty-row", 0), "out = 0, LSE = -inf");
+    EXPECT_EQ(right_text("6.lane-of-a-score", 0), "lane 14");  // row 3, and the third pair of columns
 }
 
 Question sound() {

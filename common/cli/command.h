@@ -54,10 +54,10 @@ std::string phases_that(const std::function<bool(const Phase&)>& which);
 /// Adds --causal and --no-causal; neither leaves it to each phase.
 void add_causal(CLI::App& command, std::optional<bool>& causal);
 
-/// An option whose values have names, which its help lists in words of its own.
-template <class T>
-CLI::Option* add_named(CLI::App& command, const std::string& option, T& value, const std::map<std::string, T>& names,
-                       const std::string& help, const std::string& otherwise) {
+/// An option whose values have names, which its help lists in words of its own. `value` is a T, or may be absent.
+template <class T, class Value>
+CLI::Option* add_named(CLI::App& command, const std::string& option, Value& value,
+                       const std::map<std::string, T>& names, const std::string& help, const std::string& otherwise) {
     return command.add_option(option, value, help)
         ->transform(CLI::CheckedTransformer(names, CLI::ignore_case).description(""))
         ->type_name("NAME")

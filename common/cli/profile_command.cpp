@@ -102,7 +102,7 @@ void add_command(CLI::App& app, Action& action) {
     count("--head-dim", p.head_dim, 256, "head dimension D")->capture_default_str();
     const std::map<std::string, torch::ScalarType> types = {
         {"f32", torch::kFloat32}, {"f16", torch::kFloat16}, {"bf16", torch::kBFloat16}};
-    add_named(command, "--dtype", p.dtype, types, "f32, f16 or bf16", "f32");
+    add_named(command, "--dtype", p.dtype, types, "f32, f16 or bf16; f32 where a phase takes it", "");
     add_causal(command, p.causal);
     command.add_flag("--sweep", options->sweep, "instead: traffic over lengths N, and over shared memory M");
     command.add_option("--lengths", options->lengths, "the lengths N of --sweep")

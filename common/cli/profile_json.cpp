@@ -43,6 +43,7 @@ Json json_of(const RungProfile& rung) {
     Json json = {{"phase", rung.phase},
                  {"kernel", rung.kernel},
                  {"shapes", rung.shapes},
+                 {"dtype", torch::toString(rung.dtype)},
                  {"refusal", rung.ran() ? Json() : Json(rung.refusal)},
                  {"flops", rung.flops},
                  {"bytes_by_formula", {{"read", rung.formula.read}, {"written", rung.formula.written}}},
@@ -81,7 +82,7 @@ Json json_of(const ProfileProblem& p) {
             {"queries", or_null(p.queries)},
             {"keys", p.keys},
             {"head_dim", p.head_dim},
-            {"dtype", torch::toString(p.dtype)},
+            {"dtype", p.dtype ? Json(torch::toString(*p.dtype)) : Json()},
             {"causal", or_null(p.causal)}};
 }
 

@@ -225,9 +225,9 @@ std::string how_full_the_device_is(const RungProfile& rung, const simt::DevicePr
 }
 
 std::string side_of_the_ridge(const RungProfile& rung, const simt::DeviceProfile& device) {
-    const double intensity = rung.intensity(), ridge = ridge_point(device);
-    return fmt::format("{:.1f} FLOP per byte asked for, {} the ridge of {:.0f}{}", intensity,
-                       intensity < ridge ? "below" : "above", ridge,
+    const double intensity = rung.intensity(), ridge = ridge_point(device, rung.tensor_cores);
+    return fmt::format("{:.1f} FLOP per byte asked for, {} the ridge of {}{:.0f}{}", intensity,
+                       intensity < ridge ? "below" : "above", rung.tensor_cores ? "the tensor cores, " : "", ridge,
                        intensity < ridge ? ": unless the caches serve most of it, memory sets the pace."
                                          : ": arithmetic sets the pace.");
 }
@@ -259,7 +259,8 @@ void print_profile_problem(const ProfileProblem& p) {
                                           : std::string("as many queries (1 where the kernel is made for few)");
     fmt::print("  problem    {} {}, {} {}, {} keys, {}, D = {}, {}\n", p.batch, p.batch == 1 ? "sequence" : "sequences",
                p.heads, kv_heads == p.heads ? "heads" : fmt::format("query heads on {} key heads", kv_heads), p.keys,
-               queries, p.head_dim, dtype_text(p.dtype));
+               queries, p.head_dim,
+               p.dtype ? dtype_text(*p.dtype) : "float32 (float16 where the kernel takes no float32)");
 }
 
 void print_rung_profile(const RungProfile& rung, const ProfileRequest& request) {

@@ -12,12 +12,13 @@
 namespace ladder::cli {
 namespace {
 
-std::string fixed_part(const ProfileProblem& p) {
+std::string fixed_part(const ProfileProblem& p, const Rung& rung) {
+    const torch::ScalarType dtype = rung.inputs.front().second.scalar_type();
     return fmt::format("{} sequence{}, {} head{}, D = {}, {}", p.batch, p.batch == 1 ? "" : "s", p.heads,
                        p.heads == 1 ? "" : "s", p.head_dim,
-                       p.dtype == torch::kFloat16    ? "float16"
-                       : p.dtype == torch::kBFloat16 ? "bfloat16"
-                                                     : "float32");
+                       dtype == torch::kFloat16    ? "float16"
+                       : dtype == torch::kBFloat16 ? "bfloat16"
+                                                   : "float32");
 }
 
 /// Runs the rung and adds a point, or says why there is none.
@@ -53,7 +54,7 @@ std::vector<Sweep> over_lengths(const Phase& phase, ProfileRequest request, std:
         const std::vector<Rung> rungs = rungs_to_profile(request, phase);
         for (std::size_t i = 0; i < rungs.size(); ++i) {
             if (sweeps.size() <= i)
-                sweeps.push_back(empty_sweep(rungs[i], SweepVariable::length, fixed_part(request.problem)));
+                sweeps.push_back(empty_sweep(rungs[i], SweepVariable::length, fixed_part(request.problem, rungs[i])));
             add_point(sweeps[i], length, rungs[i], request);
         }
     }
@@ -75,7 +76,7 @@ std::vector<Sweep> over_shared_memory(const Phase& phase, ProfileRequest request
             if (!rung.growth.with_shared_memory) continue;
             if (sweeps.size() <= i)
                 sweeps.push_back(empty_sweep(rung, SweepVariable::shared_memory,
-                                             fmt::format("N = {}, {}", length, fixed_part(request.problem))));
+                                             fmt::format("N = {}, {}", length, fixed_part(request.problem, rung))));
             add_point(sweeps[i++], bytes, rung, request);
         }
     }

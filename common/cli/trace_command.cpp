@@ -31,7 +31,7 @@ std::vector<Rung> rungs_to_trace(const TraceChoice& choice) {
     if (choice.splits && !phase.splits_keys)
         throw std::invalid_argument(fmt::format("--splits: phase {} splits nothing; only {} takes it", choice.phase,
                                                 phases_that(&Phase::splits_keys)));
-    RungInput input = random_input(choice.problem, torch::kCPU);
+    RungInput input = random_input(choice.problem, phase, torch::kCPU);
     input.splits = choice.splits;
     std::vector<Rung> rungs = rungs_of(phase, input);
     if (choice.kernel.empty()) return rungs;
@@ -81,7 +81,7 @@ void add_choice(CLI::App& command, TraceChoice& choice) {
     count("--splits", choice.splits, 1024, splits.c_str());
     const std::map<std::string, torch::ScalarType> types = {
         {"f32", torch::kFloat32}, {"f16", torch::kFloat16}, {"bf16", torch::kBFloat16}};
-    add_named(command, "--dtype", p.dtype, types, "f32, f16 or bf16", "f32");
+    add_named(command, "--dtype", p.dtype, types, "f32, f16 or bf16; f32 if the phase takes it", "");
     add_causal(command, p.causal);
 }
 
@@ -160,7 +160,7 @@ int trace(Options& options) {
         }
         TracedRun& run = runs.back();
         run.title = phase_numbered(run.phase).title;
-        run.dtype = dtype_name(choice->problem.dtype);
+        run.dtype = dtype_name(rung.inputs.front().second.scalar_type());
         run.causal = rung.causal;
         run.splits = choice->splits;
         if (!options.blocks.empty()) require_recorded_blocks(run);

@@ -11,11 +11,13 @@ constexpr std::int64_t kBatch = 2, kHeads = 2, kQueries = 3, kKeys = 7, kHeadDim
 
 class BadCallTable {
   public:
-    explicit BadCallTable(torch::Device device) : device_(device) {}
+    BadCallTable(torch::Device device, torch::ScalarType dtype) : device_(device), dtype_(dtype) {}
 
-    torch::Tensor tensor(at::IntArrayRef sizes, torch::ScalarType dtype = torch::kFloat32) const {
+    torch::Tensor tensor(at::IntArrayRef sizes, torch::ScalarType dtype) const {
         return at::ones(sizes, at::TensorOptions().dtype(dtype).device(device_));
     }
+
+    torch::Tensor tensor(at::IntArrayRef sizes) const { return tensor(sizes, dtype_); }
 
     /// A call that would be accepted, but for what `change` does to it.
     template <class Change>
@@ -37,6 +39,7 @@ class BadCallTable {
 
   private:
     torch::Device device_;
+    torch::ScalarType dtype_;  ///< of a call that would be accepted
     std::vector<BadCall> calls_;
 };
 
@@ -75,7 +78,7 @@ void add_decoding(BadCallTable& table) {
     };
     add_lengths("undefined", {"undefined"}, {});
     add_lengths("of_another_batch", {"[3]", "[2]"}, table.tensor({3}, torch::kInt64));
-    add_lengths("float", {"Float"}, table.tensor({kBatch}));
+    add_lengths("float", {"Float"}, table.tensor({kBatch}, torch::kFloat32));
     add_lengths("negative", {"-1"}, table.tensor({kBatch}, torch::kInt64).neg());
     add_lengths("too_long", {"8", "7"}, table.tensor({kBatch}, torch::kInt64).mul(kKeys + 1));
 }
@@ -83,16 +86,20 @@ void add_decoding(BadCallTable& table) {
 }  // namespace
 
 std::vector<BadCall> bad_calls(const Entry& entry, torch::Device device) {
-    BadCallTable table(device);
+    BadCallTable table(device, entry.dtypes.front());
     if (entry.form == Form::softmax) {
         add_softmax(table);
         return table.take();
     }
-    for (auto& bad : reference::bad_inputs(device))
+    for (auto& bad : reference::bad_inputs(device, entry.dtypes.front()))
         table.add(bad.name, bad.mentions, [&](BadCall& call) {
             call.operands = {.q = bad.q, .k = bad.k, .v = bad.v};
             call.problem.attention.options = bad.options;
             call.problem.attention.options.mask = entry.masks.front();
+        });
+    if (std::ranges::find(entry.dtypes, torch::kFloat32) == entry.dtypes.end())
+        table.add("float32", {"q", "Float", "float16"}, [&](BadCall& call) {
+            for (torch::Tensor* t : {&call.operands.q, &call.operands.k, &call.operands.v}) *t = t->to(torch::kFloat32);
         });
     add_masks(table, entry.masks);
     if (entry.form == Form::blocked) add_blocks(table);

@@ -85,13 +85,26 @@ bool rounds_to_16_bits(const Entry& entry, const AttentionCase& c) {
     return entry.rounds_scores && c.dtype != torch::kFloat32;
 }
 
+/// Rows that are not rounded alike, as those are whose queries lie in the same memory.
+std::int64_t different_rows(const AttentionCase& c) {
+    return (c.layouts.q == Layout::expanded_batch ? 1 : c.batch) *
+           (c.layouts.q == Layout::expanded_heads ? 1 : c.query_heads) * c.query_length;
+}
+
 bool has_enough_rows(const Entry& entry, const AttentionCase& c) {
     constexpr std::int64_t kRows = 64, kResults = 1024;
-    // Heads or sequences that share their queries are rounded alike.
-    const std::int64_t batch = c.layouts.q == Layout::expanded_batch ? 1 : c.batch,
-                       heads = c.layouts.q == Layout::expanded_heads ? 1 : c.query_heads,
-                       rows = batch * heads * c.query_length;
+    const std::int64_t rows = different_rows(c);
     return !rounds_to_16_bits(entry, c) || (rows >= kRows && rows * c.head_dim >= kResults);
+}
+
+constexpr std::int64_t kRoundedResults = 64;
+
+bool has_enough_results(const Entry& entry, const AttentionCase& c) {
+    if (!entry.rounds_weights || c.dtype == torch::kFloat32) return true;
+    // With one column a slope of scores is all that a query has: every row is the same.
+    const bool rows_alike =
+        c.head_dim == 1 && (c.family == Family::rising_scores || c.family == Family::falling_scores);
+    return !rows_alike && different_rows(c) * c.head_dim >= kRoundedResults;
 }
 
 double scale_of(const AttentionCase& c) { return c.options.scale.value_or(1.0 / std::sqrt(double(c.head_dim))); }
@@ -178,10 +191,14 @@ Problem draw_for(Random& random, const Entry& entry) {
     draw_shape(random, entry, c);
     for (Layout* layout : {&c.layouts.q, &c.layouts.k, &c.layouts.v})
         if (random.one_in(2)) *layout = random.pick(reference::kLayouts);
-    c.dtype = random.pick({torch::kFloat32, torch::kFloat16, torch::kBFloat16});
-    if (entry.float32_only || !has_enough_rows(entry, c)) c.dtype = torch::kFloat32;
+    c.dtype = random.pick(entry.dtypes);
+    if (!has_enough_rows(entry, c)) c.dtype = torch::kFloat32;
     c.family = random.one_in(2) ? Family::normal : random.pick(kFamilies);
     if (equal_terms_add_up(entry, c)) c.family = Family::normal;
+    if (!has_enough_results(entry, c)) {
+        const std::int64_t rows = different_rows(c);
+        c.head_dim = std::max<std::int64_t>(2, (kRoundedResults + rows - 1) / rows);
+    }
     c.options.mask = random.pick(entry.masks);
     if (entry.form != Form::softmax && random.one_in(4)) c.options.scale = draw_scale(random, c);
     if (roundings_differ(entry, c)) c.options.scale = power_of_two_below(scale_of(c));
@@ -194,7 +211,10 @@ Problem draw_for(Random& random, const Entry& entry) {
     }
     if (random.one_in(8)) p.non_finite = draw_non_finite(random, entry, c);
     if (random.one_in(5)) p.property = draw_property(random, entry, p);
-    if (random.one_in(2)) p.profile = std::string(random.pick(simt::device_profiles()).name);
+    if (random.one_in(2)) {
+        const simt::DeviceProfile& drawn = random.pick(simt::device_profiles());
+        if (drawn.features.has_all(entry.needs)) p.profile = std::string(drawn.name);
+    }
     if (random.one_in(4)) p.workers = int(random.between(2, 4));
     if (random.one_in(40)) p.bad_call = random.pick(bad_calls(entry, torch::kCPU)).name;
     return p;
@@ -206,7 +226,8 @@ bool is_decidable(const Entry& entry, const Problem& p) {
     const AttentionCase& c = p.attention;
     if (c.options.scale && !is_decidable_scale(c, *c.options.scale)) return false;
     if (p.non_finite && p.non_finite->argument == NonFinite::Argument::v && !weights_stay_above_zero(c)) return false;
-    return has_enough_rows(entry, c) && !roundings_differ(entry, c) && !equal_terms_add_up(entry, c);
+    return has_enough_rows(entry, c) && has_enough_results(entry, c) && !roundings_differ(entry, c) &&
+           !equal_terms_add_up(entry, c);
 }
 
 Draw draw_problem(std::span<const Entry> entries, std::uint64_t seed, std::uint64_t number) {

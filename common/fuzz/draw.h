@@ -27,6 +27,9 @@ struct Draw {
 ///     torch in that dtype; of a few rows, one or the other may happen to come out exact. And its scale is a power of
 ///     two: plain torch rounds before and after it scales, the entry once, and only then are these the same roundings.
 ///     Otherwise it is chance whose largest error is larger, above all where one score outweighs the rest.
+///   - An entry that rounds the weights P to 16 bits, as the yardstick does, but others of them, gets at least 64
+///   results
+///     that are not the same by construction. One result alone may be right by chance in the yardstick.
 ///   - An entry that adds up a row's terms one after another gets at most 256 keys of the family index_ramp in float32.
 ///     Its scores take few values, so most terms are equal and round the same way each time: errors add up in a line,
 ///     and for longer sums the bound takes roundings to be independent.

@@ -9,6 +9,7 @@
 #include "common/attention/check.h"
 #include "common/attention/options.h"
 #include "common/fuzz/problem.h"
+#include "common/simt/device/features.h"
 #include "common/torch/torch.h"
 
 namespace ladder::fuzz {
@@ -37,9 +38,11 @@ struct Entry {
     std::string test_file = {};  ///< where tests of it live
     Form form = Form::attention;
     bool rounds_scores = false;      ///< to the dtype of q, as plain torch calls would; see is_decidable
+    bool rounds_weights = false;     ///< to 16 bits, where q has them; see is_decidable
     bool adds_keys_in_turn = false;  ///< all terms of a row's sums one after another; see is_decidable
     bool chooses_by_size = false;    ///< in float32 its tiles depend on how many blocks there are of them
-    bool float32_only = false;
+    std::vector<torch::ScalarType> dtypes = {torch::kFloat32, torch::kFloat16, torch::kBFloat16};
+    simt::Features needs = {};  ///< of a device; none that lacks them is imitated
     std::int64_t widest_head = kMaxHeadDim;
     std::vector<Mask> masks = {Mask::none};
     std::int64_t longest_query = 200;

@@ -82,7 +82,7 @@ Problems plainer(const Entry& entry, const Problem& p) {
     for (auto tensor : {&reference::Layouts::q, &reference::Layouts::k, &reference::Layouts::v})
         if (c.layouts.*tensor != reference::Layout::contiguous)
             variations.add([=](Problem& v) { v.attention.layouts.*tensor = reference::Layout::contiguous; });
-    if (c.dtype != torch::kFloat32) variations.add([](Problem& v) { v.attention.dtype = torch::kFloat32; });
+    if (c.dtype != entry.dtypes.front()) variations.add([&](Problem& v) { v.attention.dtype = entry.dtypes.front(); });
     if (c.seed != 0) variations.add([](Problem& v) { v.attention.seed = 0; });
     return variations.take();
 }

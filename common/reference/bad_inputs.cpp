@@ -11,10 +11,11 @@ constexpr int64_t kBatch = 2, kQueryHeads = 4, kKvHeads = 2, kQueries = 5, kKeys
 /// Changes one thing about a call that would be accepted, and keeps it under a name.
 class BadInputTable {
   public:
-    explicit BadInputTable(torch::Device device) : device_(device) {}
+    BadInputTable(torch::Device device, torch::ScalarType dtype) : device_(device), dtype_(dtype) {}
 
-    torch::Tensor tensor(at::IntArrayRef sizes, torch::ScalarType dtype = torch::kFloat32) const {
-        return at::ones(sizes, at::TensorOptions().dtype(dtype).device(device_));
+    torch::ScalarType dtype() const { return dtype_; }
+    torch::Tensor tensor(at::IntArrayRef sizes) const {
+        return at::ones(sizes, at::TensorOptions().dtype(dtype_).device(device_));
     }
 
     BadInput good() const {
@@ -39,6 +40,7 @@ class BadInputTable {
 
   private:
     torch::Device device_;
+    torch::ScalarType dtype_;
     std::vector<BadInput> inputs_;
 };
 
@@ -60,7 +62,9 @@ void add_undefined(BadInputTable& table) {
 void add_dtypes(BadInputTable& table) {
     table.add("all_float64", {"q:"}, [](BadInput& input) { convert(input, torch::kFloat64); });
     table.add("all_int32", {"q:"}, [](BadInput& input) { convert(input, torch::kInt32); });
-    table.add("k_float16_q_float32", {"k:"}, [](BadInput& input) { input.k = input.k.to(torch::kFloat16); });
+    const auto another = table.dtype() == torch::kFloat16 ? torch::kBFloat16 : torch::kFloat16;
+    table.add("k_of_another_dtype", {"k:"}, [&](BadInput& input) { input.k = input.k.to(another); });
+    table.add("v_of_another_dtype", {"v:"}, [&](BadInput& input) { input.v = input.v.to(another); });
     table.add("v_bfloat16_q_float16", {"v:"}, [](BadInput& input) {
         convert(input, torch::kFloat16);
         input.v = input.v.to(torch::kBFloat16);
@@ -187,8 +191,8 @@ void add_devices(BadInputTable& table, torch::Device device) {
 
 std::ostream& operator<<(std::ostream& stream, const BadInput& input) { return stream << input.name; }
 
-std::vector<BadInput> bad_inputs(torch::Device device) {
-    BadInputTable table(device);
+std::vector<BadInput> bad_inputs(torch::Device device, torch::ScalarType dtype) {
+    BadInputTable table(device, dtype);
     add_undefined(table);
     add_dtypes(table);
     add_ranks(table);

@@ -24,7 +24,8 @@ struct BadInput {
 /// The name, for GoogleTest.
 std::ostream& operator<<(std::ostream& stream, const BadInput& input);
 
-/// Calls with exactly one thing wrong each. Tensors live on `device`; with a CUDA device the table also mixes devices.
-std::vector<BadInput> bad_inputs(torch::Device device);
+/// Calls with exactly one thing wrong each. Tensors live on `device`, and have `dtype` where that is not what is wrong;
+/// with a CUDA device the table also mixes devices.
+std::vector<BadInput> bad_inputs(torch::Device device, torch::ScalarType dtype = torch::kFloat32);
 
 }  // namespace ladder::reference

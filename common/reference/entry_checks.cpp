@@ -82,14 +82,14 @@ void expect_refusal(Findings& findings, const std::function<void()>& call, const
 }
 
 /// Calls that differ from a good one only in a mask that is not among `accepted`.
-std::vector<BadInput> refused_masks(const std::vector<Mask>& accepted) {
+std::vector<BadInput> refused_masks(const std::vector<Mask>& accepted, torch::ScalarType dtype) {
     std::vector<std::string> mentions{"mask:"};
     for (const Mask mask : accepted) mentions.push_back(name_of(mask));
 
     std::vector<BadInput> refused;
     const auto add_unless_accepted = [&](Mask mask, std::vector<std::string> mentions) {
         if (std::ranges::find(accepted, mask) != accepted.end()) return;
-        const auto tensor = at::ones({1, 1, 4, 8}, at::TensorOptions().device(test_device()));
+        const auto tensor = at::ones({1, 1, 4, 8}, at::TensorOptions().dtype(dtype).device(test_device()));
         refused.push_back({.name = name_of(mask),
                            .q = tensor,
                            .k = tensor,
@@ -115,13 +115,15 @@ template <class Function>
                 findings, [&] { function(bad.q, bad.k, bad.v, bad.options); }, bad.mentions);
         });
     };
-    for (const Mask mask : traits.masks) {
-        for (auto& bad : bad_inputs(test_device())) {
-            bad.options.mask = mask;
-            look(bad);
+    for (const torch::ScalarType dtype : traits.dtypes) {
+        for (const Mask mask : traits.masks) {
+            for (auto& bad : bad_inputs(test_device(), dtype)) {
+                bad.options.mask = mask;
+                look(bad);
+            }
         }
+        for (const auto& bad : refused_masks(traits.masks, dtype)) look(bad);
     }
-    for (const auto& bad : refused_masks(traits.masks)) look(bad);
     return findings.verdict();
 }
 
@@ -141,12 +143,13 @@ void expect_same_bits(Findings& findings, const AttentionResult& a, const Attent
 
 /// Inputs of positive numbers, [1, 2, 5, D] and [1, 2, keys, D]: one infinite element decides the sign of every score
 /// that it enters.
-AttentionInputs positive_inputs(int64_t keys, int64_t head_dim) {
+AttentionInputs positive_inputs(int64_t keys, int64_t head_dim, torch::ScalarType dtype) {
     auto generator = at::detail::createCPUGenerator(/*seed=*/1);
     const auto uniform = [&](at::IntArrayRef sizes) {
         return at::rand(sizes, generator, at::kFloat).to(test_device());
     };
-    return {uniform({1, 2, 5, head_dim}) + 0.5, uniform({1, 2, keys, head_dim}) + 0.5, uniform({1, 2, keys, head_dim})};
+    return {(uniform({1, 2, 5, head_dim}) + 0.5).to(dtype), (uniform({1, 2, keys, head_dim}) + 0.5).to(dtype),
+            uniform({1, 2, keys, head_dim}).to(dtype)};
 }
 
 bool finite_but_for_row(int64_t row, const torch::Tensor& tensor) {
@@ -155,18 +158,20 @@ bool finite_but_for_row(int64_t row, const torch::Tensor& tensor) {
     return finite.all().item<bool>();
 }
 
-/// Calls `look` with every mask and number of keys of an entry.
+/// Calls `look` with every dtype, mask and number of keys of an entry.
 template <class Look>
 void for_masks_and_lengths(const EntryTraits& traits, const Look& look) {
-    for (const Mask mask : traits.masks)
-        for (const int64_t keys : traits.key_lengths) look(AttentionOptions{.scale = {}, .mask = mask}, keys);
+    for (const torch::ScalarType dtype : traits.dtypes)
+        for (const Mask mask : traits.masks)
+            for (const int64_t keys : traits.key_lengths)
+                look(dtype, AttentionOptions{.scale = {}, .mask = mask}, keys);
 }
 
 /// The same, and with every head dim for inputs that are not finite.
 template <class Look>
 void for_masks_and_shapes(const EntryTraits& traits, const Look& look) {
-    for_masks_and_lengths(traits, [&](const AttentionOptions& options, int64_t keys) {
-        for (const int64_t head_dim : traits.head_dims) look(options, keys, head_dim);
+    for_masks_and_lengths(traits, [&](torch::ScalarType dtype, const AttentionOptions& options, int64_t keys) {
+        for (const int64_t head_dim : traits.head_dims) look(dtype, options, keys, head_dim);
     });
 }
 
@@ -191,7 +196,7 @@ torch::Tensor shuffled_where_all_see(const torch::Tensor& visible) {
 
 ::testing::AssertionResult works_after_an_error(const AttentionEntry& entry, const AttentionCase& fine, Lse lse) {
     Findings findings;
-    for (const auto& bad : bad_inputs(test_device())) {
+    for (const auto& bad : bad_inputs(test_device(), fine.dtype)) {
         findings.in_case("after " + bad.name, [&] {
             findings.expect(throws_mentioning([&] { entry(bad.q, bad.k, bad.v, bad.options); }, {}));
             findings.expect(matches_reference(entry, fine, test_device(), lse));
@@ -215,45 +220,47 @@ torch::Tensor shuffled_where_all_see(const torch::Tensor& visible) {
 
 ::testing::AssertionResult agrees_on_non_finite_input(const AttentionEntry& entry, const EntryTraits& traits) {
     Findings findings;
-    for_masks_and_shapes(traits, [&](const AttentionOptions& options, int64_t keys, int64_t head_dim) {
-        const auto look = [&](const std::string& holds, const auto& poison_into) {
-            findings.in_case(text(holds, ", ", keys, " keys, ", name_of(options.mask), ", D ", head_dim), [&] {
-                auto inputs = positive_inputs(keys, head_dim);
-                poison_into(inputs);
-                const auto& [q, k, v] = inputs;
-                findings.expect(compare_attention(entry(q, k, v, options), q, k, v, options,
-                                                  /*kv_lengths=*/{}, traits.lse));
-            });
-        };
-        const auto look_at_one = [&](const std::string& argument, torch::Tensor AttentionInputs::*poisoned, int64_t row,
-                                     double poison) {
-            for (const int64_t column : {int64_t{7}, head_dim - 1})
-                look(text(argument, " holds ", poison, " in row ", row, ", column ", column),
-                     [&](AttentionInputs& inputs) { (inputs.*poisoned)[0][1][row][column].fill_(poison); });
-        };
-        for (const double poison : {kInfinity, -kInfinity, kNan}) {
-            look_at_one("q", &AttentionInputs::q, 3, poison);
-            for (const int64_t row : {int64_t{3}, keys - 1}) {
-                look_at_one("k", &AttentionInputs::k, row, poison);
-                look_at_one("v", &AttentionInputs::v, row, poison);
+    for_masks_and_shapes(
+        traits, [&](torch::ScalarType dtype, const AttentionOptions& options, int64_t keys, int64_t head_dim) {
+            const auto look = [&](const std::string& holds, const auto& poison_into) {
+                findings.in_case(text(holds, ", ", keys, " keys, ", name_of(options.mask), ", D ", head_dim), [&] {
+                    auto inputs = positive_inputs(keys, head_dim, dtype);
+                    poison_into(inputs);
+                    const auto& [q, k, v] = inputs;
+                    findings.expect(compare_attention(entry(q, k, v, options), q, k, v, options,
+                                                      /*kv_lengths=*/{}, traits.lse));
+                });
+            };
+            const auto look_at_one = [&](const std::string& argument, torch::Tensor AttentionInputs::*poisoned,
+                                         int64_t row, double poison) {
+                for (const int64_t column : {int64_t{7}, head_dim - 1})
+                    look(text(argument, " holds ", poison, " in row ", row, ", column ", column),
+                         [&](AttentionInputs& inputs) { (inputs.*poisoned)[0][1][row][column].fill_(poison); });
+            };
+            for (const double poison : {kInfinity, -kInfinity, kNan}) {
+                look_at_one("q", &AttentionInputs::q, 3, poison);
+                for (const int64_t row : {int64_t{3}, keys - 1}) {
+                    look_at_one("k", &AttentionInputs::k, row, poison);
+                    look_at_one("v", &AttentionInputs::v, row, poison);
+                }
             }
-        }
-        look("k holds -inf in all rows but the last",
-             [&](AttentionInputs& inputs) { inputs.k[0][1].slice(0, 0, keys - 1).fill_(-kInfinity); });
-        look(text("k holds 100 in row 0 and inf in row ", keys - 1), [&](AttentionInputs& inputs) {
-            inputs.k[0][1][0].fill_(100);
-            inputs.k[0][1][keys - 1][7].fill_(kInfinity);
+            look("k holds -inf in all rows but the last",
+                 [&](AttentionInputs& inputs) { inputs.k[0][1].slice(0, 0, keys - 1).fill_(-kInfinity); });
+            look(text("k holds 100 in row 0 and inf in row ", keys - 1), [&](AttentionInputs& inputs) {
+                inputs.k[0][1][0].fill_(100);
+                inputs.k[0][1][keys - 1][7].fill_(kInfinity);
+            });
         });
-    });
     return findings.verdict();
 }
 
 ::testing::AssertionResult row_of_negative_infinities_is_nan(const AttentionEntry& entry, const EntryTraits& traits) {
     constexpr int64_t kRow = 3;
     Findings findings;
-    for_masks_and_shapes(traits, [&](const AttentionOptions& options, int64_t keys, int64_t head_dim) {
+    for_masks_and_shapes(traits, [&](torch::ScalarType dtype, const AttentionOptions& options, int64_t keys,
+                                     int64_t head_dim) {
         findings.in_case(text(keys, " keys, ", name_of(options.mask), ", D ", head_dim), [&] {
-            const auto on_device = at::TensorOptions().device(test_device());
+            const auto on_device = at::TensorOptions().dtype(dtype).device(test_device());
             const auto q = at::ones({1, 1, 8, head_dim}, on_device), k = at::ones({1, 1, keys, head_dim}, on_device);
             q[0][0][kRow].fill_(-kInfinity);
             const auto result = entry(q, k, k, options);
@@ -270,13 +277,14 @@ torch::Tensor shuffled_where_all_see(const torch::Tensor& visible) {
 ::testing::AssertionResult ignores_batch_neighbours(const AttentionEntry& entry, const EntryTraits& traits) {
     constexpr int64_t kBatch = 2;
     Findings findings;
-    for_masks_and_lengths(traits, [&](const AttentionOptions& options, int64_t keys) {
+    for_masks_and_lengths(traits, [&](torch::ScalarType dtype, const AttentionOptions& options, int64_t keys) {
         const AttentionCase problem{.batch = kBatch,
                                     .query_heads = 3,
                                     .kv_heads = 3,
                                     .query_length = 50,
                                     .key_length = keys,
                                     .head_dim = 24,
+                                    .dtype = dtype,
                                     .options = options,
                                     .seed = 1};
         for (int64_t b = 0; b < kBatch; ++b) {
@@ -296,9 +304,9 @@ torch::Tensor shuffled_where_all_see(const torch::Tensor& visible) {
 
 ::testing::AssertionResult ignores_key_order(const AttentionEntry& entry, const EntryTraits& traits) {
     Findings findings;
-    for_masks_and_lengths(traits, [&](const AttentionOptions& options, int64_t keys) {
-        for (const auto& [dtype, family] : {std::pair{torch::kFloat32, Family::normal},
-                                            {torch::kFloat32, Family::rising_scores},
+    for_masks_and_lengths(traits, [&](torch::ScalarType own_dtype, const AttentionOptions& options, int64_t keys) {
+        for (const auto& [dtype, family] : {std::pair{own_dtype, Family::normal},
+                                            {own_dtype, Family::rising_scores},
                                             {torch::kFloat16, Family::normal}}) {
             const AttentionCase problem{.batch = 2,
                                         .query_heads = 2,

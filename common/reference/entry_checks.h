@@ -28,6 +28,9 @@ struct EntryTraits {
     /// The masks that the entry takes; each check runs under every one.
     std::vector<Mask> masks = {Mask::none};
 
+    /// The dtypes of the inputs that a check makes, of those that the entry takes.
+    std::vector<torch::ScalarType> dtypes = {torch::kFloat32};
+
     /// Numbers of keys to try where a check makes its own inputs, at head dims up to 24 in float32 (or those below) and
     /// up to 64 in float16. Some should fit one tile of keys, others fill several.
     std::vector<int64_t> key_lengths = {40, 75, 140};

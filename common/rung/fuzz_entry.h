@@ -31,7 +31,7 @@ inline Entry chooses_by_size(Entry entry) {
 /// A kernel of register tiles for head dimensions up to `widest`. The CPU machine imitates a device that has the shared
 /// memory for them, whatever was drawn.
 inline Entry tiled(Entry entry, std::int64_t widest = kMaxHeadDim) {
-    entry.float32_only = true;
+    entry.dtypes = {torch::kFloat32};
     entry.widest_head = widest;
     entry.call = [call = entry.call](const Operands& t, const Problem& p) {
         const simt::ScopedCpuDevice h100(simt::device_from(simt::device_profile("h100")));

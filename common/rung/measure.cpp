@@ -26,7 +26,10 @@ std::string command_for(int phase, const ProfileProblem& p, std::string_view dev
     add("--keys", p.keys, usual.keys);
     if (p.queries) command += fmt::format(" --queries {}", *p.queries);
     add("--head-dim", p.head_dim, usual.head_dim);
-    if (p.dtype != usual.dtype) command += p.dtype == torch::kFloat16 ? " --dtype f16" : " --dtype bf16";
+    if (p.dtype)
+        command += p.dtype == torch::kFloat32   ? " --dtype f32"
+                   : p.dtype == torch::kFloat16 ? " --dtype f16"
+                                                : " --dtype bf16";
     if (p.causal) command += *p.causal ? " --causal" : " --no-causal";
     return command;
 }
@@ -87,7 +90,8 @@ Measured measure_before(int phase, const ProfileProblem& problem, std::string_vi
     if (here == phases().begin() || here == phases().end())
         throw std::logic_error(fmt::format("quiz: no phase comes before phase {}", phase));
     const Phase& before = *std::prev(here);
-    return measure(before.number, rungs_of(before, random_input(problem, torch::kCPU)).back().kernel, problem, device);
+    return measure(before.number, rungs_of(before, random_input(problem, before, torch::kCPU)).back().kernel, problem,
+                   device);
 }
 
 std::vector<double> watched(const char* name, const std::function<void()>& run) {

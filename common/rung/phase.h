@@ -9,6 +9,7 @@
 #include "common/rung/case_list.h"
 #include "common/rung/overflow.h"
 #include "common/rung/rung.h"
+#include "common/torch/torch.h"
 
 namespace ladder {
 
@@ -28,6 +29,9 @@ struct Phase {
     std::string title = {};
     CausalMask causal_mask = CausalMask::never;
     bool splits_keys = false;  ///< into RungInput::splits pieces
+
+    /// The elements that its rungs take. Where nobody asks for others they are the first.
+    std::vector<torch::ScalarType> dtypes = {torch::kFloat32, torch::kFloat16, torch::kBFloat16};
 
     /// The rungs of the tour, in the order in which the chapter brings them.
     std::function<std::vector<Rung>(const RungInput&)> rungs = {};

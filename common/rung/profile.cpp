@@ -74,7 +74,7 @@ double RungProfile::intensity() const {
     return flops / double(sum.global_bytes_read() + sum.global_bytes_written());
 }
 
-RungInput random_input(const ProfileProblem& p, torch::Device device) {
+RungInput random_input(const ProfileProblem& p, const Phase& phase, torch::Device device) {
     const std::int64_t queries = p.queries.value_or(p.keys), few = p.queries.value_or(1),
                        kv_heads = p.kv_heads.value_or(p.heads);
     if (p.heads % kv_heads != 0)
@@ -83,8 +83,9 @@ RungInput random_input(const ProfileProblem& p, torch::Device device) {
                         "many query heads",
                         kv_heads, p.heads));
     const at::Generator numbers = at::detail::createCPUGenerator(/*seed_val=*/1);
+    const torch::ScalarType dtype = p.dtype.value_or(phase.dtypes.front());
     const auto random = [&](at::IntArrayRef sizes) {
-        return at::randn(sizes, numbers, at::TensorOptions().dtype(torch::kFloat32)).to(p.dtype).to(device);
+        return at::randn(sizes, numbers, at::TensorOptions().dtype(torch::kFloat32)).to(dtype).to(device);
     };
     return {.q = random({p.batch, p.heads, queries, p.head_dim}),
             .k = random({p.batch, kv_heads, p.keys, p.head_dim}),
@@ -95,13 +96,15 @@ RungInput random_input(const ProfileProblem& p, torch::Device device) {
 }
 
 std::vector<Rung> rungs_to_profile(const ProfileRequest& request, const Phase& phase) {
-    return rungs_of(phase, random_input(request.problem, request.device));
+    return rungs_of(phase, random_input(request.problem, phase, request.device));
 }
 
 RungProfile profile_rung(const Rung& rung, const ProfileRequest& request, simt::LaunchLog::Detail detail) {
     RungProfile profile{.phase = rung.phase,
                         .kernel = rung.kernel,
+                        .dtype = rung.inputs.front().second.scalar_type(),
                         .flops = rung.flops,
+                        .tensor_cores = rung.tensor_cores,
                         .formula = rung.bytes,
                         .growth = rung.growth,
                         .tensor_bytes = rung.tensor_bytes,
@@ -119,8 +122,9 @@ RungProfile profile_rung(const Rung& rung, const ProfileRequest& request, simt::
     return profile;
 }
 
-double ridge_point(const simt::DeviceProfile& device) {
-    return device.fp32_tflops * 1e12 / (device.memory_bandwidth_gb_s * 1e9);
+double ridge_point(const simt::DeviceProfile& device, bool tensor_cores) {
+    return (tensor_cores ? device.fp16_tensor_tflops : device.fp32_tflops) * 1e12 /
+           (device.memory_bandwidth_gb_s * 1e9);
 }
 
 }  // namespace ladder

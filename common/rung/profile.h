@@ -22,8 +22,8 @@ struct ProfileProblem {
     std::optional<std::int64_t> queries = {};   ///< as many as keys; one for the kernels made for few queries
     std::int64_t keys = 256;
     std::int64_t head_dim = 64;
-    torch::ScalarType dtype = torch::kFloat32;
-    std::optional<bool> causal = {};  ///< as the phase has it, see CausalMask
+    std::optional<torch::ScalarType> dtype = {};  ///< the first of Phase::dtypes
+    std::optional<bool> causal = {};              ///< as the phase has it, see CausalMask
 };
 
 /// What ./ladder profile is asked for.
@@ -50,7 +50,9 @@ struct RungProfile {
     std::string kernel = {};   ///< the entry
     std::string refusal = {};  ///< why it did not run, if it did not
     std::map<std::string, std::vector<std::int64_t>> shapes = {};
+    torch::ScalarType dtype = torch::kFloat32;
     double flops = 0;
+    bool tensor_cores = false;
     GlobalBytes formula = {};
     Growth growth = {};
     std::map<std::string, std::uint64_t> tensor_bytes = {};
@@ -65,8 +67,9 @@ struct RungProfile {
     double intensity() const;
 };
 
-/// Random tensors of the problem. Drawn on the CPU with a fixed seed: the same on every device and every run.
-RungInput random_input(const ProfileProblem& problem, torch::Device device);
+/// Random tensors of the problem, of elements that suit the phase. Drawn on the CPU with a fixed seed: the same on
+/// every device and every run.
+RungInput random_input(const ProfileProblem& problem, const Phase& phase, torch::Device device);
 
 /// The rungs of the phase, ready to run on random tensors.
 std::vector<Rung> rungs_to_profile(const ProfileRequest& request, const Phase& phase);
@@ -76,8 +79,8 @@ std::vector<Rung> rungs_to_profile(const ProfileRequest& request, const Phase& p
 RungProfile profile_rung(const Rung& rung, const ProfileRequest& request,
                          simt::LaunchLog::Detail detail = simt::LaunchLog::Detail::requests);
 
-/// FLOPs per byte above which a device's multipliers, and not its memory, set the pace. In float32: that is what the
-/// kernels compute in, without tensor cores.
-double ridge_point(const simt::DeviceProfile& device);
+/// FLOPs per byte above which a device's multipliers, and not its memory, set the pace: its tensor cores, or those of
+/// float32.
+double ridge_point(const simt::DeviceProfile& device, bool tensor_cores = false);
 
 }  // namespace ladder

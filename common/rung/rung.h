@@ -48,8 +48,9 @@ struct Rung {
     std::vector<std::pair<std::string, torch::Tensor>> inputs = {};
     std::function<std::vector<torch::Tensor>()> run = {};
     std::function<reference::Comparison(const std::vector<torch::Tensor>&)> check = {};
-    bool causal = false;     ///< it runs with a causal mask
-    GlobalBytes bytes = {};  ///< what it moves, by formula
+    bool causal = false;        ///< it runs with a causal mask
+    bool tensor_cores = false;  ///< they compute its products
+    GlobalBytes bytes = {};     ///< what it moves, by formula
     double flops = 0;  ///< floating-point operations of the algorithm; a multiplication and an addition count as two
     Growth growth = {};
     /// Sizes of the tensors that its kernels name.

@@ -122,13 +122,14 @@ void bench_cases(bench::CaseList& list) {
 Phase describe() {
     bench::Entry fastest = bench_entry<flash_decode, flash_decode_bytes>("flash_decode", "#4f9d54");
     fastest.first_step = split_kernel_alone();
+    fuzz::Entry on_tensor_cores = fuzz_entry("flash_decode", flash_decode);
+    on_tensor_cores.rounds_weights = true;
     return {
         .title = "decoding with split keys",
         .causal_mask = CausalMask::if_asked,
         .splits_keys = true,
         .rungs = rungs,
-        .fuzz_entries = {fuzz_entry("flash_decode", flash_decode),
-                         fuzz_entry("flash_decode_plain", flash_decode_plain)},
+        .fuzz_entries = {on_tensor_cores, fuzz_entry("flash_decode_plain", flash_decode_plain)},
         .bench_entries = {bench_entry<flash_decode_plain, flash_decode_plain_bytes>("flash_decode_plain", "#8cc290"),
                           fastest},
         .bench_cases = bench_cases};

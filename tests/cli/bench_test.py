@@ -17,7 +17,7 @@ PROGRAM, REPOSITORY = sys.argv[1:3]
 sys.path.insert(0, os.path.join(REPOSITORY, "common/pages"))
 import speed_table  # noqa: E402
 
-PLOTS = {"ladder.svg", "throughput.svg", "decode.svg", "roofline.svg"}
+PLOTS = {"ladder.svg", "throughput.svg", "throughput_bf16.svg", "decode.svg", "roofline.svg"}
 
 
 def bench(*arguments, **environment):
@@ -47,7 +47,7 @@ class QuickRun(unittest.TestCase):
                                  "online_attention", "standard_attention", "q_blocked_attention",
                                  "qv_blocked_attention", "fa1_plain_forward", "fa1_forward", "fa2_plain_forward",
                                  "fa2_forward", "causal_plain_forward", "causal_forward", "flash_decode_plain",
-                                 "flash_decode"})
+                                 "flash_decode", "mma_plain_forward", "mma_forward"})
         for case, m in self.measurements("rung"):
             where = f"{m['name']} on {case['problem']['text']}"
             self.assertNotIn("not_available", m, where)

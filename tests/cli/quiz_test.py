@@ -44,7 +44,7 @@ class Commands(unittest.TestCase):
     def test_show_has_everything_for_a_teacher(self):
         text, report = quiz("--show", "--seed", "1")
         self.assertEqual((report["commit"], report["seed"]), ("abc123", 1))
-        self.assertEqual({q["phase"] for q in report["questions"]}, set(range(6)))
+        self.assertEqual({q["phase"] for q in report["questions"]}, set(range(7)))
         flowing = " ".join(text.split())
         for q in report["questions"]:
             self.assertEqual(q["outcome"], "shown")
@@ -90,7 +90,7 @@ class Commands(unittest.TestCase):
 
     def test_mistakes_are_named(self):
         for arguments, words in ((["--question", "9.nothing"], ["--question", "9.nothing", "0.safe-passes", "5.barriers"]),
-                                 (["2", "--question", "3.blocks"], ["--question", "PHASE"]), (["6"], ["PHASE"]),
+                                 (["2", "--question", "3.blocks"], ["--question", "PHASE"]), (["99"], ["PHASE"]),
                                  (["--list", "--show"], ["--list", "--show"]), (["--seed", "many"], ["--seed", "many"]),
                                  (["0", "--json", "/nonexistent/folder/x.json"], ["--json", "/nonexistent/folder/x.json"])):
             result = run("quiz", *arguments)

@@ -201,7 +201,7 @@ class Refusals(unittest.TestCase):
 
     def test_bad_calls(self):
         self.refused(says=["PHASE"])
-        self.refused("6", says=["PHASE"])
+        self.refused("99", says=["PHASE"])
         self.refused("3", "--splits", "2", says=["--splits", "phase 5"])
         self.refused("0", "--kernel", "fa2_forward", says=["--kernel", "safe_softmax", "online_attention"])
         self.refused("2", "--beside", "9", says=["--beside", "9"])

@@ -287,7 +287,7 @@ TEST(BadInputs, have_names_and_say_what_a_message_must_mention) {
         EXPECT_TRUE(names.insert(input.name).second) << input.name;
         EXPECT_FALSE(input.mentions.empty()) << input.name;
     }
-    for (const auto* name : {"all_float64", "k_float16_q_float32", "q_rank_3", "batch_0", "head_dim_257",
+    for (const auto* name : {"all_float64", "k_of_another_dtype", "q_rank_3", "batch_0", "head_dim_257",
                              "query_heads_not_a_multiple", "v_length_differs", "k_last_stride_7", "scale_nan"}) {
         EXPECT_TRUE(names.count(name)) << name;
     }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <optional>
 #include <set>
 #include <utility>
 
@@ -190,34 +189,43 @@ Plot ladder_chart(const Report& report) {
     return plot;
 }
 
-Plot throughput_plot(const Report& report) {
-    Plot plot{.file = "throughput.svg"};
-    // Several head dims may have been swept; the smallest is the one that all phases share.
-    std::optional<std::int64_t> head_dim;
+/// What one figure of rates over lengths shows.
+struct ThroughputFigure {
+    const char* file;
+    torch::ScalarType dtype;
+    bool largest_head_dim;  ///< of those that were swept, or else the smallest
+    const char* ceiling;
+    const char* words;  ///< for the dtype
+};
+
+Plot throughput_plot(const Report& report, const ThroughputFigure& figure) {
+    Plot plot{.file = figure.file};
+    std::set<std::int64_t> head_dims;
     for (const CaseResult& c : report.cases)
-        if (c.what.sweeps.contains(Sweep::length))
-            head_dim = std::min(head_dim.value_or(c.what.problem.head_dim), c.what.problem.head_dim);
+        if (c.what.sweeps.contains(Sweep::length) && c.what.problem.dtype == figure.dtype)
+            head_dims.insert(c.what.problem.head_dim);
+    if (head_dims.empty()) {
+        plot.not_drawn = fmt::format("no case of the sweep over lengths was measured in {}", figure.words);
+        return plot;
+    }
+    const std::int64_t head_dim = figure.largest_head_dim ? *head_dims.rbegin() : *head_dims.begin();
     const auto x_of = [](const Problem& p) { return double(p.keys); };
     const auto panel = [&](bool causal) {
         return curves(
             report,
             [&](const Case& c) {
-                return c.sweeps.contains(Sweep::length) && c.problem.head_dim == head_dim &&
-                       (c.problem.mask != Mask::none) == causal;
+                return c.sweeps.contains(Sweep::length) && c.problem.dtype == figure.dtype &&
+                       c.problem.head_dim == head_dim && (c.problem.mask != Mask::none) == causal;
             },
             x_of);
     };
     const std::vector<Series> plain = panel(false), causal = panel(true);
-    if (plain.empty() && causal.empty()) {
-        plot.not_drawn = "no case of the sweep over lengths was measured";
-        return plot;
-    }
-    const std::string ceiling = ceiling_line(report, "gemm_f32", "GEMM, float32");
+    const std::string ceiling = ceiling_line(report, figure.ceiling, fmt::format("GEMM, {}", figure.words));
     plot.script = opening(1100, 460, "") +
                   fmt::format(
-                      "set multiplot layout 1,{} title \"float32, D = {}, batch * N constant, on {}\" textcolor "
+                      "set multiplot layout 1,{} title \"{}, D = {}, batch * N constant, on {}\" textcolor "
                       "rgb '{}'\nset xlabel 'N'\nset ylabel 'TFLOP/s'\nset key below\n",
-                      plain.empty() || causal.empty() ? 1 : 2, *head_dim, place_of(report), kInk);
+                      plain.empty() || causal.empty() ? 1 : 2, figure.words, head_dim, place_of(report), kInk);
     if (!plain.empty()) plot.script += "set title 'no mask'\n" + curve_panel(plain, ceiling);
     if (!causal.empty()) plot.script += "set title 'causal, useful operations'\n" + curve_panel(causal, ceiling);
     plot.script += "unset multiplot\n";
@@ -286,7 +294,19 @@ Plot roofline_plot(const Report& report) {
 }  // namespace
 
 std::vector<Plot> plots_of(const Report& report) {
-    return {ladder_chart(report), throughput_plot(report), decode_plot(report), roofline_plot(report)};
+    // The smallest head dimension is the one that all phases share; in 16 bits the largest is what people run.
+    return {ladder_chart(report),
+            throughput_plot(report, {.file = "throughput.svg",
+                                     .dtype = torch::kFloat32,
+                                     .largest_head_dim = false,
+                                     .ceiling = "gemm_f32",
+                                     .words = "float32"}),
+            throughput_plot(report, {.file = "throughput_bf16.svg",
+                                     .dtype = torch::kBFloat16,
+                                     .largest_head_dim = true,
+                                     .ceiling = "gemm_bf16",
+                                     .words = "bfloat16"}),
+            decode_plot(report), roofline_plot(report)};
 }
 
 }  // namespace ladder::cli::bench
