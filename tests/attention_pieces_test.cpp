@@ -7,13 +7,16 @@
 #include <limits>
 #include <set>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "common/attention/arranged_tile.cuh"
 #include "common/attention/copy_tile.cuh"
 #include "common/attention/dispatch.cuh"
 #include "common/attention/online_softmax.cuh"
 #include "common/attention/swizzle.cuh"
+#include "common/simt/report/launch_log.h"
 
 namespace ladder::cpu {
 namespace {
@@ -136,9 +139,47 @@ void expect_different_banks() {
 TEST(Swizzled, EightRowsOfAColumnLieInDifferentBanks) {
     expect_different_banks<32>();
     expect_different_banks<64>();
+    expect_different_banks<96>();
     expect_different_banks<128>();
+    expect_different_banks<192>();
     expect_different_banks<256>();
 }
+
+/// Passes through shared memory for each 8x8 matrix, on average over all blocks of a tile.
+template <class Rows, int D>
+double passes_of_a_matrix() {
+    const auto kernel = [] {
+        const auto whole = simt::SharedArena().template tile<simt::f16, 32, D>("tile");
+        const auto tile = arranged<Rows>(whole);
+        for (int i = int(threadIdx.x); i < 32 * D; i += 32) tile(i / D, i % D) = simt::f16(0.0f);
+        __syncwarp();  // the tile is complete before the warp reads it
+        for (int row = 0; row < 32; row += 16)
+            for (int column = 0; column < D; column += 16) {
+                std::uint32_t registers[4];
+                simt::ldmatrix(registers, tile.block(row, column));
+                simt::ldmatrix_trans(registers, tile.block(row, column));
+                simt::ldmatrix(registers, tile.block_of_columns(row, column));
+            }
+    };
+    const cudaLaunchConfig_t config{
+        .gridDim = dim3(1), .blockDim = dim3(32), .dynamicSmemBytes = simt::shared_bytes<simt::f16>(32, D)};
+    const simt::LaunchLog log;
+    simt::launch("ldmatrix_kernel", config, call_kernel<decltype(kernel)>, kernel);
+    const simt::Counters counters = log.total();
+    const std::uint64_t stores = 32 * D / 32, matrices = 3 * 4 * (2 * D / 16);
+    return double(counters.shared_wavefronts - stores) / double(matrices);
+}
+
+template <int... D>
+void expect_passes(std::integer_sequence<int, D...>) {
+    for (const auto& [head_dim, plain, swizzled] :
+         {std::tuple(D, passes_of_a_matrix<PlainRows, D>(), passes_of_a_matrix<SwizzledRows, D>())...}) {
+        EXPECT_EQ(plain, head_dim % 64 == 0 ? 8.0 : 4.0) << "D = " << head_dim;
+        EXPECT_EQ(swizzled, 1.0) << "D = " << head_dim;
+    }
+}
+
+TEST(ArrangedTile, SwizzledRowsAreReadInOnePassAndPlainOnesInEightOrFour) { expect_passes(MmaHeadDims()); }
 
 int compiled_head_dim(std::int64_t head_dim) {
     int found = 0;

@@ -25,7 +25,9 @@ struct AttentionArguments {
     float scale = 0;           ///< factor on Q K^T
     Mask mask = Mask::none;    ///< which keys a query sees
     int multiprocessors = 1;   ///< of the device that runs it: blocks that it takes to keep all of it busy
-    void* stream = nullptr;    ///< cudaStream_t of the caller; the CPU machine has no streams
+    std::int64_t shared_bytes_per_block = 0;           ///< of that device: the most that a block gets
+    std::int64_t shared_bytes_per_multiprocessor = 0;  ///< of that device: of all blocks that live on one together
+    void* stream = nullptr;                            ///< cudaStream_t of the caller; the CPU machine has no streams
 
     /// The sizes, read off the shapes above.
     std::int64_t batch() const { return q.extents[0]; }

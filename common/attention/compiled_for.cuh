@@ -15,8 +15,14 @@ struct CompiledElements {};
 /// Of every kernel but those of register tiles, which are for float32 alone.
 using KernelElements = CompiledElements<float, simt::f16, simt::bf16>;
 
+/// Of kernels that multiply on tensor cores.
+using MmaElements = CompiledElements<simt::f16, simt::bf16>;
+
 /// Head dimensions, from the smallest on.
 using KernelHeadDims = std::integer_sequence<int, 32, 64, 128, 256>;
+
+/// Those of kernels that multiply on tensor cores.
+using MmaHeadDims = std::integer_sequence<int, 32, 64, 96, 128, 192, 256>;
 
 /// Those of kernels of register tiles with one number of query rows: with more, O_i would not fit the registers.
 using TiledKernelHeadDims = std::integer_sequence<int, 32, 64, 128>;

@@ -82,4 +82,33 @@ __device__ __forceinline__ void copy_tile_async(const Tile& tile, const simt::Gl
         copy_tile<Columns>(tile, matrix, first_row, false, Rows);
 }
 
+/// The same for a tile that is filled in every turn of a loop, in as few instructions as can be: a thread stays in its
+/// columns, so of its addresses only one is computed, and the others follow at constant distances.
+template <int Threads, int Rows, int Columns, class Tile, class T>
+__device__ __forceinline__ void copy_rows_async(const Tile& tile, const simt::GlobalTensor<const T, 2>& matrix,
+                                                int first_row, bool vectorized) {
+    using Wide = simt::WideVector<T>;
+    constexpr int width = simt::kVectorWidth<T>, pieces = Columns / width;
+    constexpr int neighbours = pieces & -pieces;  // that copy side by side: the largest power of 2 that divides a row
+    constexpr int rows_at_once = Threads / neighbours;
+    static_assert(Rows % rows_at_once == 0);
+    const int r = threadIdx.x / neighbours, c = threadIdx.x % neighbours * width;
+    if (!vectorized) {
+        copy_tile<Columns>(tile, matrix, first_row, false, Rows);
+    } else if (first_row + Rows <= int(matrix.extent(0)) && Columns <= int(matrix.extent(1))) {
+        const std::int64_t row = std::int64_t(first_row) + r;
+#pragma unroll
+        for (int i = 0; i < Rows; i += rows_at_once)
+#pragma unroll
+            for (int n = 0; n < Columns; n += neighbours * width)
+                simt::copy_async(tile.template vec<Wide>(r + i, c + n), matrix.template vec<Wide>(row + i, c + n));
+    } else {
+#pragma unroll 1
+        for (int i = 0; i < Rows; i += rows_at_once)
+#pragma unroll 1
+            for (int n = 0; n < Columns; n += neighbours * width)
+                simt::copy_async_or_zero(tile.template vec<Wide>(r + i, c + n), matrix, first_row + r + i, c + n);
+    }
+}
+
 }  // namespace ladder::SIMT_MACHINE

@@ -71,6 +71,12 @@ void with_head_dim(std::int64_t head_dim, Use&& use) {
     with_first_that_holds(KernelHeadDims(), head_dim, use);
 }
 
+/// The same for kernels that multiply on tensor cores.
+template <class Use>
+void with_mma_head_dim(std::int64_t head_dim, Use&& use) {
+    with_first_that_holds(MmaHeadDims(), head_dim, use);
+}
+
 /// The same for a kernel of register tiles with one number of query rows, and beyond its largest size with that one: a
 /// host entry asks what such a kernel needs before it asks whether it can run.
 template <class Use>

@@ -62,4 +62,13 @@ inline std::uint64_t visited_keys(const AttentionArguments& a, int B_r, int B_c)
     return keys;
 }
 
+/// What a kernel of 16-bit elements moves whose blocks own B_r queries and visit tiles of B_c keys: Q once; for each
+/// query tile of each query head, the rows of K and V in the key tiles that it visits; O and LSE once.
+inline GlobalBytes forward_bytes_in_16_bits(const AttentionArguments& a, int B_r, int B_c) {
+    constexpr std::uint64_t element = 2;
+    const std::uint64_t heads = a.batch() * a.query_heads(), row = a.head_dim() * element;
+    return {.read = heads * row * (a.query_length() + 2 * visited_keys(a, B_r, B_c)),
+            .written = heads * a.query_length() * (row + sizeof(float))};
+}
+
 }  // namespace ladder::SIMT_MACHINE

@@ -46,6 +46,7 @@ simt::TensorArgument tensor_argument(const char* name, const torch::Tensor& tens
 AttentionArguments attention_arguments(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                        const torch::Tensor& out, const torch::Tensor& lse,
                                        const AttentionOptions& options) {
+    const simt::Device device = device_limits(q.device());
     return {.q = tensor_argument("Q", q),
             .k = tensor_argument("K", k),
             .v = tensor_argument("V", v),
@@ -53,7 +54,9 @@ AttentionArguments attention_arguments(const torch::Tensor& q, const torch::Tens
             .lse = lse.defined() ? tensor_argument("LSE", lse) : simt::TensorArgument{},
             .scale = static_cast<float>(options.scale.value_or(1.0 / std::sqrt(double(q.size(3))))),
             .mask = options.mask,
-            .multiprocessors = device_limits(q.device()).multiprocessors};
+            .multiprocessors = device.multiprocessors,
+            .shared_bytes_per_block = device.shared_bytes_per_block_optin,
+            .shared_bytes_per_multiprocessor = device.shared_bytes_per_multiprocessor};
 }
 
 OnDevice::OnDevice(torch::Device device) : device_(device) {

@@ -51,4 +51,21 @@ struct Share {
     __device__ float of(float x) const { return counts ? weight * x : 0.0f; }
 };
 
+/// scale = sign * magnitude with a magnitude above 0. The sign goes into Q_i, where it costs no rounding, so that the
+/// largest score is also the largest before the magnitude is multiplied into it; and so that no score, not even -inf,
+/// meets a factor of 0.
+struct SignedScale {
+    float sign;       ///< -1, 0 or 1
+    float magnitude;  ///< above 0
+    float exponent;   ///< exp(magnitude s) = 2^(exponent s)
+
+    /// Parts `scale`.
+    __device__ explicit SignedScale(float scale)
+        : sign(scale > 0.0f   ? 1.0f
+               : scale < 0.0f ? -1.0f
+                              : 0.0f),
+          magnitude(scale == 0.0f ? 1.0f : fabsf(scale)),
+          exponent(magnitude * kLog2E) {}
+};
+
 }  // namespace ladder::SIMT_MACHINE

@@ -232,23 +232,6 @@ __device__ __forceinline__ void multiply_own_copies(const Tile& tile, float fact
         for (int d = threadIdx.x % 8; d < Columns; d += 8) tile(d, r) = factor * float(tile(d, r));
 }
 
-/// scale = sign * magnitude with a magnitude above 0. The sign goes into Q_i, where it costs no rounding, so that the
-/// largest score is also the largest before the magnitude is multiplied into it; and so that no score, not even -inf,
-/// meets a factor of 0.
-struct SignedScale {
-    float sign;       ///< -1, 0 or 1
-    float magnitude;  ///< above 0
-    float exponent;   ///< exp(magnitude s) = 2^(exponent s)
-
-    /// Parts `scale`.
-    __device__ explicit SignedScale(float scale)
-        : sign(scale > 0.0f   ? 1.0f
-               : scale < 0.0f ? -1.0f
-                              : 0.0f),
-          magnitude(scale == 0.0f ? 1.0f : fabsf(scale)),
-          exponent(magnitude * kLog2E) {}
-};
-
 /// One tile's step of online softmax: S_ij becomes P_ij, weights under the maximum of all scores so far, and the
 /// thread's rows of m_i, l_i and O_i follow. A key that a query does not see has a score of -inf.
 ///

@@ -104,6 +104,8 @@ class Device:
     multiprocessors: int
     block_bytes: int           # shared memory of a block that does not ask for more
     block_bytes_optin: int
+    multiprocessor_bytes: int  # shared memory of a multiprocessor
+    reserved_bytes: int        # of it, for each block, by CUDA for itself
     registers: int             # of 4 bytes, of one multiprocessor
     bandwidth_gb_s: float
     l2_bytes: int
@@ -133,6 +135,8 @@ def device(name):
                   multiprocessors=int(field("multiprocessors")),
                   block_bytes=profiles.number("shared_bytes_per_block"),
                   block_bytes_optin=int(limits["shared_kib_per_block_optin"]) * kib,
+                  multiprocessor_bytes=int(limits["shared_kib_per_multiprocessor"]) * kib,
+                  reserved_bytes=kib if limits["reserved_shared_bytes_per_block"] == "kKiB" else 0,
                   registers=profiles.number("registers_per_multiprocessor"),
                   bandwidth_gb_s=float(field("memory_bandwidth_gb_s")),
                   l2_bytes=int(field("l2_bytes").removesuffix(" * kMiB")) * mib)

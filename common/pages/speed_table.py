@@ -24,7 +24,8 @@ def row(case, measurement):
 
 
 def table(report, phase):
-    """Markdown for one report: where it was measured, and the headline cases, phase by phase or of one phase."""
+    """Markdown for one report: where it was measured, and the headline cases, phase by phase or of one phase. Empty where it has
+    none of them."""
     e = report["environment"]
     versions = [f"{name} {e[key]}" for name, key in
                 (("driver", "driver"), ("CUDA", "cuda"), ("PyTorch", "torch"), ("cuDNN", "cudnn")) if e[key]]
@@ -36,7 +37,7 @@ def table(report, phase):
         if "headline" not in case["sweeps"] or phase not in (None, case["phase"]):
             continue
         lines += [row(case, m) for m in case["measurements"] if m["role"] == "rung" and "not_available" not in m]
-    return "\n".join(lines)
+    return "\n".join(lines) if len(lines) > 4 else ""
 
 
 def section(root, page, phase=None):
@@ -44,7 +45,8 @@ def section(root, page, phase=None):
     rows. Paths are relative to the page. Empty without any report."""
     parts = []
     for file in sorted(pathlib.Path(root).glob("docs/results/*/bench.json")):
-        parts.append(table(json.loads(file.read_text()), phase))
+        if found := table(json.loads(file.read_text()), phase):
+            parts.append(found)
         chart = file.parent / "ladder.svg"
         if phase is None and chart.exists():
             parts.append(f"![The ladder, each rung beside PyTorch's]({os.path.relpath(chart, pathlib.Path(page).parent)})")

@@ -35,6 +35,8 @@ def samples(device):
     plain = [(problem(), {}), (problem(torch.bfloat16), {"scale": 0.3}), (rows_between_heads(*problem()), {})]
     blocked = plain + [(problem(torch.float16), {"block_rows": 32})]
     masks = [(problem(), {"mask": mask}) for mask in ("none", "causal_bottom_right", "causal_top_left")]
+    halves = [(problem(torch.float16), {"mask": mask}) for mask in ("none", "causal_bottom_right", "causal_top_left")]
+    halves += [(problem(torch.bfloat16), {"scale": 0.3}), (rows_between_heads(*problem(torch.bfloat16)), {})]
     lengths = torch.tensor([500, 13, 0, 128, 129], device=device)
     decode = [(problem(queries=1, keys=500), {"splits": 3, "mask": "causal_bottom_right"}),
               (rows_between_heads(*problem(queries=2, keys=500)), {"splits": 2}),
@@ -45,6 +47,7 @@ def samples(device):
         "safe_softmax": softmax, "online_softmax": softmax, "block_softmax": softmax,
         "online_attention": plain, "standard_attention": plain, "fa1_forward": plain, "fa2_forward": plain,
         "q_blocked_attention": blocked, "qv_blocked_attention": blocked, "causal_forward": plain + masks,
+        "mma_forward": halves,
         "flash_decode": decode + planned, "flash_decode_parts": decode,
         "merge_partials": [((random(3, 2, 4, 7, 24), random(3, 2, 4, 7)), {})],
     }

@@ -94,6 +94,14 @@ class Package(unittest.TestCase):
         self.assertEqual(flash_ladder.choose(*few, mask="causal_top_left"), "causal_forward")
         self.assertEqual(flash_ladder.choose(*many), "fa2_forward")
         self.assertEqual(flash_ladder.choose(*many, mask="causal_bottom_right"), "causal_forward")
+        for dtype in (torch.float16, torch.bfloat16):
+            halves = [t.to(dtype) for t in many]
+            self.assertEqual(flash_ladder.choose(*halves, mask="causal_top_left"), "mma_forward")
+            self.assertEqual(flash_ladder.choose(*(t.to(dtype) for t in few)), "flash_decode")
+            out, lse = flash_ladder.attention(*halves, mask="causal_top_left")
+            expected = flash_ladder.attention(*(t.float() for t in halves), mask="causal_top_left")
+            torch.testing.assert_close(out.float(), expected.out, rtol=2e-2, atol=2e-2)
+            torch.testing.assert_close(lse, expected.lse, rtol=1e-4, atol=1e-4)
         with self.assertRaisesRegex(ValueError, "diagonal.*causal_top_left"):
             flash_ladder.attention(*few, mask="diagonal")
 

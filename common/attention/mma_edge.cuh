@@ -1,0 +1,104 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "common/attention/mma_tile.cuh"
+#include "common/simt/simt.h"
+
+namespace ladder::SIMT_MACHINE {
+
+// What a tile of keys needs where not every row sees every key.
+
+/// Scores of keys that a row does not see become -inf: row (m, h) sees the first visible[m][h] keys of the tile.
+template <int M, int N>
+__device__ __forceinline__ void hide_keys(simt::FragmentC (&S_ij)[M][N], const MmaOwner<M>& owner,
+                                          const int (&visible)[M][2]) {
+#pragma unroll
+    for (int m = 0; m < M; ++m)
+#pragma unroll
+        for (int n = 0; n < N; ++n)
+#pragma unroll
+            for (int e = 0; e < 4; ++e)
+                if (8 * n + owner.column() + e % 2 >= visible[m][e / 2]) S_ij[m][n].element[e] = -INFINITY;
+}
+
+/// Of two neighbouring elements those that are infinite or NaN, as a mask: all bits of their exponent are set, so that
+/// the carry from adding one to it reaches the sign's place.
+template <class T>
+__device__ __forceinline__ std::uint32_t not_finite(std::uint32_t bits) {
+    constexpr std::uint32_t exponent = std::is_same_v<T, simt::f16> ? 0x7c007c00 : 0x7f807f80;
+    constexpr std::uint32_t one = std::is_same_v<T, simt::f16> ? 0x04000400 : 0x00800080;
+    return ((((bits & exponent) + one) & 0x80008000u) >> 15) * 0xffffu;
+}
+
+/// Whether `tile`, which is complete, holds an infinity or NaN in its first Rows rows and Columns columns. All threads
+/// of the block together; all get the same answer.
+template <int Threads, int Rows, int Columns, class Tile>
+__device__ __forceinline__ bool holds_non_finite(const Tile& tile) {
+    using T = typename Tile::Element;
+    using Words = simt::Vector<std::uint32_t, 4>;
+    constexpr int width = simt::kVectorWidth<T>, per_row = Columns / width;
+    bool found = false;
+    for (int i = threadIdx.x; i < Rows * per_row; i += Threads) {
+        const simt::WideVector<T> piece = tile.template vec<simt::WideVector<T>>(i / per_row, i % per_row * width);
+        Words words;
+        std::memcpy(&words, &piece, sizeof words);
+#pragma unroll
+        for (int e = 0; e < 4; ++e) found |= not_finite<T>(words.element[e]) != 0;
+    }
+    return __syncthreads_or(found) != 0;
+}
+
+/// What multiply_values does, for a tile that holds infinities or NaN, and not every row sees every key. A key that a
+/// row does not see has a weight of 0, but 0 * NaN is NaN, and it must not reach the row whatever it holds. So what is
+/// finite is multiplied as ever, to the bit, and the rest key by key: only rows that see a key take its product. Slow,
+/// and for almost nobody.
+template <class T, int B_c, int M, int Columns, class Weight, class Tile>
+__device__ __forceinline__ void multiply_visible_values(simt::FragmentC (&O_i)[M][Columns], const Weight& weight,
+                                                        const Tile& V_j, const int (&visible)[M][2]) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int k = 0; k < B_c / 16; ++k) {
+        simt::FragmentA<T> p[M];
+#pragma unroll
+        for (int m = 0; m < M; ++m) p[m] = weight(m, k);
+#pragma unroll
+        for (int c = 0; c < Columns; c += 2) {
+            simt::FragmentB<T> b[2], rest[2];
+            simt::ldmatrix_trans(b, V_j.block(16 * k, 8 * c));
+#pragma unroll
+            for (int side = 0; side < 2; ++side) {
+#pragma unroll
+                for (int r = 0; r < 2; ++r) {
+                    const std::uint32_t bits = b[side].registers[r];
+                    rest[side].registers[r] = bits & not_finite<T>(bits);
+                    b[side].registers[r] = bits & ~not_finite<T>(bits);
+                }
+#pragma unroll
+                for (int m = 0; m < M; ++m) simt::mma_m16n8k16(O_i[m][c + side], p[m], b[side]);
+            }
+#pragma unroll 1
+            for (int key = 0; key < 16; ++key) {
+                // Registers hold keys 2 (lane % 4) and the next, and those 8 keys on: the lower half is the lower key.
+                const std::uint32_t half = key / 2 % 4 == lane % 4 ? 0xffffu << key % 2 * 16 : 0;
+                const std::uint32_t low = key < 8 ? half : 0, high = key < 8 ? 0 : half;
+#pragma unroll
+                for (int side = 0; side < 2; ++side) {
+                    const simt::FragmentB<T> of_key = {{rest[side].registers[0] & low, rest[side].registers[1] & high}};
+#pragma unroll
+                    for (int m = 0; m < M; ++m) {
+                        simt::FragmentC sum = O_i[m][c + side];
+                        simt::mma_m16n8k16(sum, p[m], of_key);
+#pragma unroll
+                        for (int e = 0; e < 4; ++e)
+                            if (16 * k + key < visible[m][e / 2]) O_i[m][c + side].element[e] = sum.element[e];
+                    }
+                }
+            }
+        }
+    }
+}
+
+}  // namespace ladder::SIMT_MACHINE
