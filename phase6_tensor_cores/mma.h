@@ -5,8 +5,8 @@
 
 namespace ladder {
 
-/// FlashAttention-2, forward, on tensor cores: softmax(scale Q K^T + mask) V, with the log-sum-exp of each row (Dao 2023,
-/// Algorithm 1 and section 3.1.1).
+/// FlashAttention-2, forward, on tensor cores: softmax(scale Q K^T + mask) V, with the log-sum-exp of each row (Dao
+/// 2023, Algorithm 1 and section 3.1.1).
 ///
 ///   q             [B, Hq, Sq, D]    float16 or bfloat16; D <= 256; last dimension contiguous
 ///   k, v          [B, Hkv, Sk, D]   Hq a multiple of Hkv; Sq and Sk may differ either way

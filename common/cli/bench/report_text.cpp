@@ -67,8 +67,8 @@ std::vector<std::pair<std::string, std::vector<Row>>> rows_of(const Report& repo
 void sort_by_problem(std::vector<Row>& rows) {
     std::ranges::stable_sort(rows, {}, [](const Row& row) {
         const Problem& p = row.result->what.problem;
-        return std::tuple(p.dtype != torch::kFloat32, short_name(p.dtype), p.mask != Mask::none, p.head_dim, p.splits.value_or(0),
-                          p.kv_heads != p.query_heads, p.keys, p.batch, p.query_heads);
+        return std::tuple(p.dtype != torch::kFloat32, short_name(p.dtype), p.mask != Mask::none, p.head_dim,
+                          p.splits.value_or(0), p.kv_heads != p.query_heads, p.keys, p.batch, p.query_heads);
     });
 }
 
