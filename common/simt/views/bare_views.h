@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "common/simt/views/bare_panel_tile.h"
 #include "common/simt/views/tensor_argument.h"
 
 namespace simt {
@@ -57,6 +58,11 @@ class SharedArena {
     template <class T, int Rows, int Columns, int Pitch = Columns>
     __device__ __forceinline__ SharedTile<T, Rows, Columns, Pitch> tile(const char*) {
         return SharedTile<T, Rows, Columns, Pitch>(static_cast<T*>(carve(SharedTile<T, Rows, Columns, Pitch>::bytes)));
+    }
+    template <class T, int Rows, int Columns, Swizzle S>
+    __device__ __forceinline__ PanelTile<T, Rows, Columns, S> panels(const char*) {
+        used_ = (used_ + unsigned(kPanelAlignment) - 1) / unsigned(kPanelAlignment) * unsigned(kPanelAlignment);
+        return PanelTile<T, Rows, Columns, S>(static_cast<T*>(carve(PanelTile<T, Rows, Columns, S>::bytes)));
     }
     template <class T>
     __device__ __forceinline__ SharedMatrix<T> matrix(const char*, int rows, int columns) {
