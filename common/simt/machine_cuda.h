@@ -4,6 +4,7 @@
 
 #include "common/simt/copies/async_copy_cuda.h"
 #include "common/simt/copies/cached_access_cuda.h"
+#include "common/simt/copies/tensor_map_cuda.h"
 #include "common/simt/language/fast_exp2_cuda.h"
 #include "common/simt/language/float16_cuda.h"
 #include "common/simt/launch/launch_cuda.h"
