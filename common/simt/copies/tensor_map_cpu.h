@@ -9,20 +9,25 @@
 #include "common/simt/memory/tensor_names.h"
 
 namespace simt {
-inline namespace cpu {
+inline namespace SIMT_NAMESPACE {
 
-/// A tensor's map, see tensor_map.h. On the CPU machine nothing but its numbers, and the name that traffic is counted
+/// A tensor's map, see tensor_map.h. On both CPU machines nothing but its numbers, and the name that traffic is counted
 /// under.
 template <class T, int Rank>
 class TensorMap {
     static_assert(Rank >= 2 && Rank <= kMostMapDimensions, "a tensor map has 2 to 5 dimensions");
 
   public:
+    using Element = T;                 ///< const for one that is only read
+    static constexpr int rank = Rank;  ///< its dimensions
+
+    /// One that was never made, which no copy takes.
     TensorMap() = default;
 
     /// Of numbers that obey the rules; tensor_map() makes them.
     TensorMap(const TensorMapShape& shape, int tensor) : shape_(shape), tensor_(tensor) {}
 
+    /// What it says, and of which tensor.
     const TensorMapShape& shape() const { return shape_; }
     int tensor() const { return tensor_; }
 
@@ -47,5 +52,5 @@ TensorMap<T, Rank> make_tensor_map(const char* name, const TensorMapShape& shape
     return {shape, tensor};
 }
 
-}  // namespace cpu
+}  // namespace SIMT_NAMESPACE
 }  // namespace simt
