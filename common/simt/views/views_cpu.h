@@ -200,6 +200,9 @@ class SharedMatrix {
     const char* name_;
 };
 
+template <int Count>
+class SharedBarriers;
+
 /// Carves tiles from the shared memory that the launch asked for, one after the other, each aligned to 16 bytes. Every
 /// thread carves the same tiles in the same order. Every arena begins at the first byte: a kernel needs but one, and
 /// two that carve different tiles from the same bytes are diagnosed.
@@ -215,6 +218,12 @@ class SharedArena {
     template <class T>
     SharedMatrix<T> matrix(const char* name, int rows, int columns, SourceSite site = SourceSite::here()) {
         return {static_cast<T*>(carve(name, rows, columns, columns, sizeof(T), site)), rows, columns, name};
+    }
+
+    /// Count barriers side by side, 8 bytes each.
+    template <int Count>
+    SharedBarriers<Count> barriers(const char* name, SourceSite site = SourceSite::here()) {
+        return SharedBarriers<Count>(carve(name, 1, Count, Count, 8, site), name);
     }
 
     /// The next tile begins at the first byte again, in place of the tiles carved so far. For bytes that one step of a
