@@ -15,5 +15,7 @@
 #include "common/simt/matrix/tensor_core_cpu.h"
 #include "common/simt/sync/early_launch_cpu.h"
 #include "common/simt/sync/intrinsics_cpu.h"
+#include "common/simt/sync/mbarrier_cpu.h"
+#include "common/simt/sync/named_barrier_cpu.h"
 #include "common/simt/views/views_cpu.h"
 #include "common/simt/views/watch_cpu.h"

@@ -16,4 +16,6 @@
 #include "common/simt/matrix/tensor_core_unchecked.h"
 #include "common/simt/sync/early_launch_unchecked.h"
 #include "common/simt/sync/intrinsics_cpu.h"
+#include "common/simt/sync/mbarrier_cpu.h"
+#include "common/simt/sync/named_barrier_cpu.h"
 #include "common/simt/views/views_unchecked.h"

@@ -7,6 +7,7 @@
 #include "common/simt/copies/bulk_copies.h"
 #include "common/simt/copies/reuse.h"
 #include "common/simt/copies/tensor_map_cpu.h"
+#include "common/simt/language/float16.h"
 #include "common/simt/sync/mbarrier_cpu.h"
 
 // Copies by the tensor memory accelerator, as the CPU machines model them: see BulkCopies. What each function does is
