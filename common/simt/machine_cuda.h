@@ -6,6 +6,7 @@
 #include "common/simt/copies/cached_access_cuda.h"
 #include "common/simt/language/fast_exp2_cuda.h"
 #include "common/simt/language/float16_cuda.h"
+#include "common/simt/language/float8_cuda.h"
 #include "common/simt/launch/launch_cuda.h"
 #include "common/simt/matrix/tensor_core_cuda.h"
 #include "common/simt/sync/early_launch_cuda.h"
