@@ -69,7 +69,8 @@ int BlockRecorder::tensor_at(int tensor, const void* address) {
 int BlockRecorder::tile_at(std::size_t offset, int thread) {
     const SharedMemory::Region* const r = shared_->region_at(offset, thread);
     if (!r) return TracedAccess::kNowhere;
-    return index_in(launch_->tiles, TracedTile{r->name, r->offset, r->rows, r->columns, r->pitch, r->element_bytes});
+    return index_in(launch_->tiles, TracedTile{r->name, r->offset, r->rows, r->columns, r->pitch, r->element_bytes,
+                                               r->panel_columns, r->swizzle_bits});
 }
 
 void BlockRecorder::append(int thread, const Event& event) {
@@ -168,9 +169,17 @@ void BlockRecorder::add_access(TracedAccess& access, const Event& event, const D
         }
     } else if (deed.object != TracedAccess::kNowhere) {
         const TracedTile& tile = launch_->tiles[std::size_t(deed.object)];
-        const std::int64_t element = (event.a - std::int64_t(tile.offset)) / tile.element_bytes;
+        const auto [row, column] = SharedMemory::Region{.name = "",
+                                                        .offset = tile.offset,
+                                                        .rows = tile.rows,
+                                                        .columns = tile.columns,
+                                                        .pitch = tile.pitch,
+                                                        .element_bytes = tile.element_bytes,
+                                                        .panel_columns = tile.panel_columns,
+                                                        .swizzle_bits = tile.swizzle_bits}
+                                       .indices_of(std::size_t(event.a));
         rank = 2;
-        first = last = {element / tile.pitch, element % tile.pitch};
+        first = last = {std::int64_t(row), std::int64_t(column)};
         last[1] += event.b / tile.element_bytes - 1;
     }
     if (access.bytes == 0)

@@ -59,7 +59,21 @@ void* SharedMemory::nowhere() { return std::memset(memory_.get() + capacity_ - k
 
 bool SharedMemory::Region::same_tile(const Region& other) const {
     return offset == other.offset && rows == other.rows && columns == other.columns && pitch == other.pitch &&
-           element_bytes == other.element_bytes && std::string_view(name) == other.name;
+           element_bytes == other.element_bytes && panel_columns == other.panel_columns &&
+           swizzle_bits == other.swizzle_bits && std::string_view(name) == other.name;
+}
+
+std::array<std::size_t, 2> SharedMemory::Region::indices_of(std::size_t byte) const {
+    const std::size_t width = std::size_t(panel_columns ? panel_columns : pitch),
+                      panel_bytes = std::size_t(rows) * width * std::size_t(element_bytes);
+    std::size_t place = byte - offset, panel = 0;
+    if (panel_columns) {
+        panel = place / panel_bytes;
+        place %= panel_bytes;
+        place ^= place >> 3 & swizzle_bits;
+    }
+    const std::size_t element = place / std::size_t(element_bytes);
+    return {element / width, panel * width + element % width};
 }
 
 const SharedMemory::Region* SharedMemory::name_region(const Region& region) {
@@ -94,10 +108,8 @@ const SharedMemory::Region* SharedMemory::region_at(std::size_t offset, int thre
 std::string SharedMemory::element_name(std::size_t offset, int thread) const {
     const Region* const tile = region_at(offset, thread);
     if (!tile) return "shared byte " + std::to_string(offset);
-    const std::size_t element = (offset - tile->offset) / std::size_t(tile->element_bytes),
-                      pitch = std::size_t(tile->pitch);
-    return std::string(tile->name) + "(" + std::to_string(element / pitch) + ", " + std::to_string(element % pitch) +
-           ")";
+    const auto [row, column] = tile->indices_of(offset);
+    return std::string(tile->name) + "(" + std::to_string(row) + ", " + std::to_string(column) + ")";
 }
 
 void SharedMemory::read_vector(Elements elements, int thread, std::uint32_t warp_interval, SourceSite site) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -70,9 +71,13 @@ class SharedMemory {
         unsigned round = 0;  ///< how often its arena had started over, at the latest
         int thread = -1;     ///< that carved it first
         SourceSite site{};   ///< where it did
+        // Of a tile made of panels, one behind the other, each with all rows:
+        int panel_columns = 0;      ///< columns of each; 0: the tile lies row by row
+        unsigned swizzle_bits = 0;  ///< of a byte's place in a panel the bits that those three above them change
 
         std::size_t end() const { return offset + std::size_t(rows) * std::size_t(pitch) * std::size_t(element_bytes); }
         bool same_tile(const Region& other) const;
+        std::array<std::size_t, 2> indices_of(std::size_t byte) const;  ///< row and column of what lies at that offset
         bool overlaps(const Region& other) const { return offset < other.end() && other.offset < end(); }
     };
 

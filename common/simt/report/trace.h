@@ -28,6 +28,9 @@ struct TracedTile {
     std::size_t offset = 0;  ///< in bytes, from the start of the block's shared memory
     /// In elements, and the bytes of one.
     int rows = 0, columns = 0, pitch = 0, element_bytes = 0;
+    /// Of panel tiles, see SharedMemory::Region.
+    int panel_columns = 0;
+    unsigned swizzle_bits = 0;
     /// The same tile in the same place.
     friend bool operator==(const TracedTile&, const TracedTile&) = default;
 };

@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "common/simt/views/bare_panel_tile.h"
 #include "common/simt/views/tensor_argument.h"
 
 namespace simt {
@@ -52,15 +53,27 @@ class SharedMatrix {
     int rows_, columns_;
 };
 
+template <int Count>
+class SharedBarriers;  // sync/mbarrier_*.h
+
 class SharedArena {
   public:
     template <class T, int Rows, int Columns, int Pitch = Columns>
     __device__ __forceinline__ SharedTile<T, Rows, Columns, Pitch> tile(const char*) {
         return SharedTile<T, Rows, Columns, Pitch>(static_cast<T*>(carve(SharedTile<T, Rows, Columns, Pitch>::bytes)));
     }
+    template <class T, int Rows, int Columns, Swizzle S>
+    __device__ __forceinline__ PanelTile<T, Rows, Columns, S> panels(const char*) {
+        used_ = (used_ + unsigned(kPanelAlignment) - 1) / unsigned(kPanelAlignment) * unsigned(kPanelAlignment);
+        return PanelTile<T, Rows, Columns, S>(static_cast<T*>(carve(PanelTile<T, Rows, Columns, S>::bytes)));
+    }
     template <class T>
     __device__ __forceinline__ SharedMatrix<T> matrix(const char*, int rows, int columns) {
         return SharedMatrix<T>(static_cast<T*>(carve(std::size_t(rows) * columns * sizeof(T))), rows, columns);
+    }
+    template <int Count>
+    __device__ __forceinline__ SharedBarriers<Count> barriers(const char*) {
+        return SharedBarriers<Count>(carve(Count * sizeof(std::uint64_t)));
     }
     __device__ __forceinline__ void start_over() { used_ = 0; }
 

@@ -10,8 +10,6 @@ namespace simt {
 inline namespace cpu {
 namespace {
 
-constexpr std::size_t kArenaAlignment = 16;
-
 std::string place(int row, int column) { return "(" + std::to_string(row) + ", " + std::to_string(column) + ")"; }
 
 std::string shape_of(const char* tile, int rows, int pitch) {
@@ -103,22 +101,58 @@ void fail_alignment(int tensor, const void* element, std::size_t alignment, Sour
     fail_askew(global_element_name(tensor, reinterpret_cast<std::uintptr_t>(element)), alignment, site);
 }
 
-void* SharedArena::carve(const char* name, int rows, int columns, int pitch, std::size_t element_bytes,
-                         SourceSite site) {
+void fail_rows(const char* tile, int row, int rows, int of_rows, SourceSite site) {
     Block& block = Block::current();
-    const std::size_t offset = used_, bytes = std::size_t(rows) * std::size_t(pitch) * element_bytes,
-                      end = offset + bytes;
-    used_ = (end + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+    const std::string what =
+        std::string(tile) + ".rows_from<" + std::to_string(rows) + ">(" + std::to_string(row) + ")";
+    if (row < 0 || row + rows > of_rows)
+        block.fail({.fault = Fault::out_of_bounds,
+                    .first = {block.thread(), site},
+                    .what = what + " lies outside the tile of " + std::to_string(of_rows) + " rows",
+                    .advice = index_advice(row,
+                                           "stages of a ring are numbered from 0: a tile of N stages has its last "
+                                           "one at row (N - 1) * rows of a stage")});
+    block.fail({.fault = Fault::misaligned,
+                .first = {block.thread(), site},
+                .what = what + " begins between two patterns of the tile's swizzle, which repeat every 8 rows",
+                .advice = "begin at a multiple of 8 rows: TMA and wgmma tell a row's place in the pattern by its "
+                          "address"});
+}
+
+void* SharedArena::carve(const Shape& shape, std::size_t element_bytes, std::size_t alignment, SourceSite site) {
+    const auto& [name, rows, columns, pitch, panel_columns, swizzle_bits] = shape;
+    Block& block = Block::current();
+    const auto rounded = [](std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; };
+    const std::size_t offset = rounded(used_, alignment),
+                      bytes = std::size_t(rows) * std::size_t(pitch) * element_bytes, end = offset + bytes;
+    const std::size_t padding = offset - used_;
+    used_ = rounded(end, 16);
     if (rows < 0 || pitch < columns || columns < 0 || (bytes > 0 && end > block.shared.bytes()))
         block.fail(
             {.fault = Fault::arena_overflow,
              .first = {block.thread(), site},
              .what = "carving " + shape_of(name, rows, pitch) + " brings the total to " + std::to_string(end) +
-                     " bytes, but the launch asked for " + std::to_string(block.shared.bytes()),
-             .advice =
-                 "dynamicSmemBytes of the launch must cover every tile, each but the last rounded up to 16 bytes"});
-    const SharedMemory::Region* const other = block.shared.name_region(
-        {name, offset, rows, columns, pitch, int(element_bytes), round_, block.thread(), site});
+                     " bytes" +
+                     (padding ? ", of which " + std::to_string(padding) +
+                                    " are lost before it, since it begins at a "
+                                    "multiple of " +
+                                    std::to_string(alignment)
+                              : "") +
+                     ", but the launch asked for " + std::to_string(block.shared.bytes()),
+             .advice = padding ? "carve panel tiles first, and count them in dynamicSmemBytes by simt::panel_bytes"
+                               : "dynamicSmemBytes of the launch must cover every tile, each but the last rounded up "
+                                 "to 16 bytes"});
+    const SharedMemory::Region* const other = block.shared.name_region({.name = name,
+                                                                        .offset = offset,
+                                                                        .rows = rows,
+                                                                        .columns = columns,
+                                                                        .pitch = pitch,
+                                                                        .element_bytes = int(element_bytes),
+                                                                        .round = round_,
+                                                                        .thread = block.thread(),
+                                                                        .site = site,
+                                                                        .panel_columns = panel_columns,
+                                                                        .swizzle_bits = swizzle_bits});
     if (other && !ScopedLeniency::active()) [[unlikely]]
         block.fail(
             {.fault = Fault::arena_overlap,

@@ -12,111 +12,12 @@
 #include "common/simt/language/float8.h"
 #include "common/simt/language/vector.h"
 #include "common/simt/machine/block.h"
+#include "common/simt/views/panel_tile_cpu.h"
+#include "common/simt/views/ref_cpu.h"
 #include "common/simt/views/tensor_argument.h"
 
 namespace simt {
 inline namespace cpu {
-
-/// What a view's element access gives: it knows whether the program reads or writes, and tells the machine. It lives
-/// for one expression: `auto x = tile(r, c)` does not read, so nothing can be done with such an x. Write `float x = …`.
-template <class T, class Memory>
-class Ref {
-    using Value = std::remove_const_t<T>;
-
-  public:
-    /// Of `element`; `memory` knows whom to tell.
-    Ref(T* element, Memory memory) : element_(element), memory_(memory) {}
-    Ref(const Ref&) = default;
-
-    /// Reads.
-    [[gnu::always_inline]] operator Value() const&& {
-        memory_.note_read(element_, sizeof(T));
-        return *element_;
-    }
-
-    /// Reads and converts: float(tile(r, c)).
-    template <class U>
-    requires(!std::is_same_v<U, Value> && std::is_constructible_v<U, Value>) explicit operator U() const&& {
-        memory_.note_read(element_, sizeof(T));
-        return static_cast<U>(*element_);
-    }
-
-    /// Writes; the last two read first.
-    void operator=(Value value) const&& requires(!std::is_const_v<T>) {
-        memory_.note_write(element_, sizeof(T));
-        *element_ = value;
-    }
-    void operator=(const Ref& other) const&& requires(!std::is_const_v<T>) {
-        std::move(*this) = static_cast<Value>(Ref(other));
-    }
-    void operator+=(Value value) const&& requires(!std::is_const_v<T>) {
-        memory_.note_read(element_, sizeof(T));
-        memory_.note_write(element_, sizeof(T));
-        *element_ += value;
-    }
-    void operator*=(Value value) const&& requires(!std::is_const_v<T>) {
-        memory_.note_read(element_, sizeof(T));
-        memory_.note_write(element_, sizeof(T));
-        *element_ *= value;
-    }
-
-    /// For instructions that take an address, and make the access known to the machine themselves.
-    T* address() const { return element_; }
-
-    /// Likewise: where the element lives, and the source line that named it.
-    const Memory& memory() const { return memory_; }
-
-  private:
-    T* element_;
-    Memory memory_;
-};
-
-struct SharedAccess {
-    std::size_t element_bytes;
-    SourceSite site;
-
-    [[gnu::always_inline]] void note_read(const void* p, std::size_t bytes) const {
-        Block& block = Block::current();
-        block.read_shared(SharedMemory::elements_of(block.shared.offset_of(p), bytes, element_bytes), site);
-    }
-    [[gnu::always_inline]] void note_write(const void* p, std::size_t bytes) const {
-        Block& block = Block::current();
-        block.write_shared(SharedMemory::elements_of(block.shared.offset_of(p), bytes, element_bytes), site);
-    }
-};
-
-struct GlobalAccess {
-    int tensor;
-    SourceSite site;
-
-    void note_read(const void* p, std::size_t bytes) const { note(false, p, bytes); }
-    void note_write(const void* p, std::size_t bytes) const { note(true, p, bytes); }
-    void note(bool write, const void* p, std::size_t bytes) const {
-        Block::current().access_global(write, tensor, p, bytes, site);
-    }
-};
-
-/// Reports a view's bad index or address. While the machine is lenient, fail_index returns memory that stands for the
-/// element. Nothing can stand for a slice.
-[[gnu::cold, gnu::noinline]] void* fail_index(const char* view, int row, int column, int rows, int columns,
-                                              int vector_width, SourceSite site);
-[[noreturn, gnu::cold, gnu::noinline]] void fail_alignment(const char* view, int row, int column, std::size_t alignment,
-                                                           SourceSite site);
-
-/// A tensor in global memory, or a slice of one: the last `rank` dimensions of what the host passed.
-struct SliceOfTensor {
-    int tensor;
-    const void* data;
-    int rank;
-};
-
-/// The same for global memory.
-[[gnu::cold, gnu::noinline]] void* fail_index(SliceOfTensor slice, std::span<const std::int64_t> indices, int dimension,
-                                              std::int64_t extent, int vector_width, SourceSite site);
-[[noreturn, gnu::cold, gnu::noinline]] void fail_slice(SliceOfTensor slice, std::span<const std::int64_t> indices,
-                                                       int dimension, std::int64_t extent, SourceSite site);
-[[noreturn, gnu::cold, gnu::noinline]] void fail_alignment(int tensor, const void* element, std::size_t alignment,
-                                                           SourceSite site);
 
 /// A matrix in shared memory whose shape is known when the kernel is compiled. Rows lie `Pitch` elements apart; a pitch
 /// above `Columns` is padding against bank conflicts.
@@ -204,27 +105,45 @@ class SharedMatrix {
 template <int Count>
 class SharedBarriers;
 
-/// Carves tiles from the shared memory that the launch asked for, one after the other, each aligned to 16 bytes. Every
-/// thread carves the same tiles in the same order. Every arena begins at the first byte: a kernel needs but one, and
-/// two that carve different tiles from the same bytes are diagnosed.
+/// Carves tiles from the shared memory that the launch asked for, one after the other, each aligned to 16 bytes, and
+/// panel tiles to 1024. Every thread carves the same tiles in the same order. Every arena begins at the first byte: a
+/// kernel needs but one, and two that carve different tiles from the same bytes are diagnosed.
 class SharedArena {
   public:
     /// The next tile: `Pitch * Rows` elements. Complains where the launch asked for less.
     template <class T, int Rows, int Columns, int Pitch = Columns>
     SharedTile<T, Rows, Columns, Pitch> tile(const char* name, SourceSite site = SourceSite::here()) {
-        return {static_cast<T*>(carve(name, Rows, Columns, Pitch, sizeof(T), site)), name};
+        return {static_cast<T*>(
+                    carve({.name = name, .rows = Rows, .columns = Columns, .pitch = Pitch}, sizeof(T), 16, site)),
+                name};
+    }
+
+    /// The same as panels, see PanelTile. Carve them before all other tiles, so that none needs padding before it.
+    template <class T, int Rows, int Columns, Swizzle S>
+    PanelTile<T, Rows, Columns, S> panels(const char* name, SourceSite site = SourceSite::here()) {
+        using Tile = PanelTile<T, Rows, Columns, S>;
+        const Shape shape{.name = name,
+                          .rows = Rows,
+                          .columns = Columns,
+                          .pitch = Columns,
+                          .panel_columns = Tile::panel_columns,
+                          .swizzle_bits = swizzle_bits(S)};
+        return {static_cast<T*>(carve(shape, sizeof(T), kPanelAlignment, site)), name};
     }
 
     /// The same with a shape that is known at launch only.
     template <class T>
     SharedMatrix<T> matrix(const char* name, int rows, int columns, SourceSite site = SourceSite::here()) {
-        return {static_cast<T*>(carve(name, rows, columns, columns, sizeof(T), site)), rows, columns, name};
+        return {static_cast<T*>(
+                    carve({.name = name, .rows = rows, .columns = columns, .pitch = columns}, sizeof(T), 16, site)),
+                rows, columns, name};
     }
 
     /// Count barriers side by side, 8 bytes each.
     template <int Count>
     SharedBarriers<Count> barriers(const char* name, SourceSite site = SourceSite::here()) {
-        return SharedBarriers<Count>(carve(name, 1, Count, Count, 8, site), name);
+        return SharedBarriers<Count>(carve({.name = name, .rows = 1, .columns = Count, .pitch = Count}, 8, 16, site),
+                                     name);
     }
 
     /// The next tile begins at the first byte again, in place of the tiles carved so far. For bytes that one step of a
@@ -236,7 +155,13 @@ class SharedArena {
     }
 
   private:
-    void* carve(const char* name, int rows, int columns, int pitch, std::size_t element_bytes, SourceSite site);
+    struct Shape {
+        const char* name;
+        int rows, columns, pitch;
+        int panel_columns = 0;
+        unsigned swizzle_bits = 0;
+    };
+    void* carve(const Shape& shape, std::size_t element_bytes, std::size_t alignment, SourceSite site);
     std::size_t used_ = 0;
     unsigned round_ = 0;
 };
