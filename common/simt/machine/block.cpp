@@ -1,15 +1,29 @@
 #include "common/simt/machine/block.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <limits>
 #include <string>
 #include <utility>
 
+#include "common/simt/machine/schedule.h"
 #include "common/simt/report/leniency.h"
 
 namespace simt {
 inline namespace cpu {
+
+namespace {
+
+/// A number that looks like chance (splitmix64: Steele, Lea and Flood 2014).
+std::uint64_t mixed(std::uint64_t x) {
+    x += 0x9e3779b97f4a7c15;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+    return x ^ (x >> 31);
+}
+
+}  // namespace
 
 void Block::run(const Launch& launch, uint3 index) {
     const int threads = static_cast<int>(launch.block.volume());
@@ -25,6 +39,7 @@ void Block::run(const Launch& launch, uint3 index) {
     warps_.resize((threads + 31) / 32);
     for (int i = 0; i < threads; ++i) {
         fibers_[i].stack = prepare_stack(stacks_.top_of(i), enter);
+        fibers_[i].asleep_on = nullptr;
         fibers_[i].sanitized.set_stack(stacks_.bottom_of(i), stacks_.usable_bytes());
     }
     for (int w = 0; w < int(warps_.size()); ++w) {
@@ -52,8 +67,12 @@ void Block::run(const Launch& launch, uint3 index) {
     shared.start_block(launch.shared_bytes);
     for (Warp& w : warps_) w.interval = w.since = shared.block_interval();
     has_clocks_ = false;
+    agents_.clear();
+    warpgroups_.clear();
     const std::uint64_t number =
         index.x + std::uint64_t{launch.grid.x} * (index.y + std::uint64_t{launch.grid.y} * index.z);
+    const std::uint64_t seed = current_schedule().seed;
+    drawn_ = seed ? mixed(seed + mixed(number)) | 1 : 0;
     global.start_block(launch.global, number);
     recorder_ = launch.trace && launch.trace->wants_block(number) ? &own_recorder_ : nullptr;
     if (recorder_) recorder_->start_block(launch.trace->launch(), shared, threads);
@@ -185,7 +204,7 @@ void Block::order_lanes(Warp& w, std::uint32_t lanes) {
     const int first = int(&w - warps_.data()) * 32;
     ThreadClocks::Clock together;
     for (std::uint32_t l = lanes; l; l &= l - 1)
-        clocks_.release(first + std::countr_zero(l), w.interval, w.since, together);
+        clocks_.release({first + std::countr_zero(l), w.interval, w.since, shared.block_interval()}, together);
     for (std::uint32_t l = lanes; l; l &= l - 1) clocks_.acquire(first + std::countr_zero(l), together);
     w.interval = shared.open_warp_interval();
     enter_warp(warp_index());
@@ -197,20 +216,36 @@ void Block::read_shared_vector(SharedMemory::Elements elements, SourceSite site)
 }
 
 int Block::next_runnable() {
-    const int own = warp_index(), warps = int(warps_.size());
+    const int own = warp_index();
     const std::uint32_t runnable = warps_[own].runnable;
     if (runnable) {
         const std::uint32_t later = runnable & static_cast<std::uint32_t>(~0ull << (lane() + 1));
         return own * 32 + std::countr_zero(later ? later : runnable);
     }
     if (warps_[own].pending_count == 0) traffic.warp_meets(own);  // at the barrier
-    for (int i = 1; i < warps; ++i) {
-        const int w = (own + i) % warps;
+    do {
+        if (const int thread = find_runnable(own); thread >= 0) return thread;
+    } while (let_something_happen());
+    report_stuck();
+}
+
+/// The first thread that can run of the first warp that has one, after the running one; or of one that is drawn.
+int Block::find_runnable(int own) {
+    const int warps = int(warps_.size());
+    const int after = drawn_ ? int((drawn_ = mixed(drawn_)) % unsigned(warps)) : 1;
+    for (int i = 0; i < warps; ++i) {
+        const int w = (own + after + i) % warps;
         if (!warps_[w].runnable) continue;
         enter_warp(w);
         return w * 32 + std::countr_zero(warps_[w].runnable);
     }
-    report_stuck();
+    return -1;
+}
+
+bool Block::let_something_happen() {
+    for (const auto& [kind, companion] : companions_)
+        if (companion->let_something_happen()) return true;
+    return false;
 }
 
 void Block::finish_thread() {
@@ -224,7 +259,10 @@ void Block::finish_thread() {
     if (at_barrier_ > 0) report_left_barrier(current_thread_);
     for (int p = w.pending_count - 1; p >= 0; --p)
         if (w.pending[p].arrived == (w.pending[p].call.mask & w.live)) complete(w, p);
-    if (alive_ == 0) leave();
+    if (alive_ == 0) {
+        for (const auto& [kind, companion] : companions_) companion->all_have_returned();
+        leave();
+    }
     const int next = w.runnable & (bit << 1) ? current_thread_ + 1 : next_runnable();
     Fiber& finished = *fiber_;
     switch_fibers(finished, *make_current(fibers_[next], next), true);
@@ -291,6 +329,7 @@ void Block::release_barrier() {
         w.interval = w.since = interval;
     }
     enter_warp(warp_index());
+    if (has_clocks_) clocks_.meet();
     at_barrier_ = 0;
     votes_ = std::exchange(arriving_votes_, 0);
     order_.complete();
@@ -437,6 +476,116 @@ void Block::run_warp_instruction(Warp& w, const Pending& done) {
     for (int lane = 0; lane < 32; ++lane) argument[lane] = reinterpret_cast<const void*>(w.value[lane]);
     done.run->run(*this, warp, argument);
     traffic.warp_meets(warp);
+}
+
+void Block::sleep(const Awaited& object, SourceSite site) {
+    Fiber& fiber = *fiber_;
+    fiber.asleep_on = &object;
+    fiber.asleep_at = site;
+    if (is_looked_at()) [[unlikely]]
+        look_at_sleeper(site);
+    wait(let_others_run(*warp_, fiber, current_thread_));
+}
+
+void Block::wake(const Awaited& object) {
+    for (int thread = 0; thread < threads_; ++thread) {
+        if (fibers_[thread].asleep_on != &object) continue;
+        fibers_[thread].asleep_on = nullptr;
+        warps_[thread / 32].runnable |= 1u << thread % 32;
+    }
+}
+
+bool Block::is_awaited(const Awaited& object) const {
+    return std::ranges::any_of(fibers_, [&](const Fiber& fiber) { return fiber.asleep_on == &object; });
+}
+
+bool Block::let_others_go_first(SourceSite site) {
+    if (is_looked_at()) [[unlikely]]
+        look_at_sleeper(site);
+    Fiber& fiber = *fiber_;
+    Warp& w = *warp_;
+    const int own = current_thread_;
+    const std::uint32_t bit = 1u << lane();
+    w.runnable &= ~bit;
+    int next = w.runnable ? own / 32 * 32 + std::countr_zero(w.runnable) : find_runnable(own / 32);
+    w.runnable |= bit;
+    if (next < 0) return let_something_happen();
+    wait({&fiber, make_current(fibers_[next], next)});
+    return true;
+}
+
+void Block::release(ThreadClocks::Clock& into) {
+    Warp& w = *warp_;
+    clocks_.release({current_thread_, w.interval, w.since, shared.block_interval()}, into);
+    w.interval = shared.open_warp_interval();  // what follows is not passed on
+    enter_warp(warp_index());
+}
+
+void Block::show_to_agents() {
+    need_clocks();
+    Warp& w = *warp_;
+    clocks_.show({current_thread_, w.interval, w.since, shared.block_interval()});
+    w.interval = shared.open_warp_interval();  // what follows is not shown
+    enter_warp(warp_index());
+}
+
+bool Block::knows(int thread, std::uint32_t interval) const {
+    return thread == current_thread_ || interval < shared.block_interval() ||
+           (thread / 32 == current_thread_ / 32 && interval < warp_->since) ||
+           (has_clocks_ && clocks_.knows(current_thread_, thread, interval));
+}
+
+int Block::add_agent(std::string name) {
+    need_clocks();
+    agents_.push_back(std::move(name));
+    return clocks_.add_agent();
+}
+
+std::string Block::party(int who) const {
+    return ThreadClocks::is_agent(who) ? agents_[std::size_t(who - ThreadClocks::kFirstAgent)]
+                                       : "thread " + std::to_string(who);
+}
+
+void Block::warpgroup_instruction(const WarpgroupInstruction& instruction, const void* argument, SourceSite site) {
+    if (warpgroups_.empty()) warpgroups_.resize(std::size_t(threads_ + kWarpgroupThreads - 1) / kWarpgroupThreads);
+    Warpgroup& group = warpgroups_[std::size_t(current_thread_ / kWarpgroupThreads)];
+    const std::uint64_t before = group.done;
+    const WarpgroupCall call{&instruction, argument, site};
+    warp_instruction(instruction.on_warp, &call, site);
+    while (group.done == before) sleep(group, site);
+}
+
+void Block::gather_warp(Block& block, int warp, const std::array<const void*, 32>& argument) {
+    const auto call = [&](int lane) -> const WarpgroupCall& {
+        return *static_cast<const WarpgroupCall*>(argument[std::size_t(lane)]);
+    };
+    Warpgroup& group = block.warpgroups_[std::size_t(warp / 4)];
+    if (group.arrived == 0) {
+        group.instruction = call(0).instruction;
+        group.site = call(0).site;
+        group.first_warp = warp / 4 * 4;
+        group.first_thread = warp * 32;
+        if (std::size_t(group.first_warp) + 4 > block.warps_.size())
+            block.report_diverged_warpgroup(group, warp, call(0));
+    } else if (group.instruction != call(0).instruction || group.site != call(0).site) {
+        block.report_diverged_warpgroup(group, warp, call(0));
+    }
+    for (int lane = 0; lane < 32; ++lane) group.argument[std::size_t(warp % 4 * 32 + lane)] = call(lane).argument;
+    group.arrived |= 1u << warp % 4;
+    if (group.arrived != 0xf) return;
+    group.arrived = 0;
+    const auto arguments = group.argument;
+    std::exchange(group.instruction, nullptr)->run(block, warp / 4, arguments);
+    ++group.done;
+    block.wake(group);
+}
+
+std::string Block::Warpgroup::awaited() const {
+    std::string text;
+    for (int w = 0; w < 4; ++w)
+        if (!(arrived >> w & 1)) text += (text.empty() ? "" : ", ") + std::to_string(first_warp + w);
+    return std::string(instruction ? instruction->on_warp.name : "an instruction of their warpgroup") + ", for warps " +
+           text + " of their warpgroup";
 }
 
 void* Block::arena_bytes(std::size_t offset, std::size_t bytes) {

@@ -17,6 +17,7 @@
 #include "common/simt/counters/traffic.h"
 #include "common/simt/device/device.h"
 #include "common/simt/language/cuda_names.h"
+#include "common/simt/machine/awaited.h"
 #include "common/simt/machine/budget.h"
 #include "common/simt/machine/call_paths.h"
 #include "common/simt/machine/companion.h"
@@ -56,9 +57,13 @@ std::string call_of(Barrier);
 /// collectives and the device's limits are all that the machine still watches.
 enum class Checks : bool { off, on };
 
+/// Threads of a warpgroup: four warps, the first of which has a number that four divides.
+inline constexpr int kWarpgroupThreads = 128;
+
 /// Runs one thread block: its threads are fibers on the calling OS thread, and each runs until it meets a barrier or a
-/// warp collective that still waits for others. The order is fixed (the lowest runnable thread of the same warp, then
-/// the next warp), so a kernel does the same thing on every run.
+/// warp collective that still waits for others, or for what another thread is to do. The order is fixed (the lowest
+/// runnable thread of the same warp, then the next warp), so a kernel does the same thing on every run; a seed
+/// (ScopedOrder) draws another one of the warps.
 class Block final : private SharedMemory::Owner, private AccessListener {
   public:
     struct Launch {
@@ -135,6 +140,58 @@ class Block final : private SharedMemory::Owner, private AccessListener {
                                                  SourceSite site) {
         meet({Collective::instruction, 0xffffffffu}, reinterpret_cast<std::uintptr_t>(argument), 0, site, &instruction);
     }
+
+    /// What a warpgroup does as a whole. Each is one object that lives as long as the program.
+    struct WarpgroupInstruction {
+        /// Called once, when all 128 threads have arrived; `argument` is what each of them passed.
+        using Run = void (*)(Block&, int warpgroup, const std::array<const void*, kWarpgroupThreads>& argument);
+        constexpr WarpgroupInstruction(const char* name, Run run) : on_warp{name, gather_warp}, run(run) {}
+
+        WarpInstruction on_warp;  ///< as which the lanes of each warp meet, with its name for messages
+        Run run;
+    };
+
+    /// An instruction such as wgmma, which demands all four warps of a warpgroup; each warp is first a whole one.
+    void warpgroup_instruction(const WarpgroupInstruction& instruction, const void* argument, SourceSite site);
+
+    /// The running thread stands still until somebody calls wake() for `object`, and should then look whether it can
+    /// go on: others may have come before it.
+    void sleep(const Awaited& object, SourceSite site);
+
+    /// Lets go on whoever sleeps on `object`.
+    void wake(const Awaited& object);
+    bool is_awaited(const Awaited& object) const;
+
+    /// Lets others run, if any can. Whether anything has happened: somebody ran, or something under way came to pass.
+    bool let_others_go_first(SourceSite site);
+
+    /// From now on, clocks know the order of what intervals cannot tell. Nothing to do where they are kept already.
+    void need_clocks() {
+        if (!has_clocks_) order_by_clocks();
+    }
+    ThreadClocks& clocks() { return clocks_; }
+
+    /// What the running thread passes on to whoever synchronises with it (release), and learns from it (acquire).
+    void release(ThreadClocks::Clock& into);
+    void acquire(const ThreadClocks::Clock& from) { clocks_.acquire(current_thread_, from); }
+
+    /// Shows agents what the running thread knows of: fence.proxy.async.
+    void show_to_agents();
+
+    /// Whether what `thread` did in interval `interval` of its warp lies before what the running one does.
+    bool knows(int thread, std::uint32_t interval) const;
+
+    /// Somebody who touches shared memory without being a thread, and what messages call him: see ThreadClocks.
+    int add_agent(std::string name);
+
+    /// The number of what an agent does now.
+    std::uint32_t open_agent_interval() { return shared.open_warp_interval(); }
+
+    /// "thread 5", or what the agent is called.
+    std::string party(int who) const override;
+
+    const Device& device() const { return launch_->device; }
+    int threads() const { return threads_; }
 
     /// Diagnoses an instruction that the imitated device does not have.
     void require_feature(Feature feature, SourceSite site) {
@@ -240,6 +297,8 @@ class Block final : private SharedMemory::Owner, private AccessListener {
     struct Fiber {
         StackPointer stack;  // while it does not run
         uint3 index;
+        const Awaited* asleep_on = nullptr;  // null: it does not sleep
+        SourceSite asleep_at;
         std::uint64_t result;  // of its last warp collective
         [[no_unique_address]] SanitizedFiber sanitized;
     };
@@ -294,6 +353,23 @@ class Block final : private SharedMemory::Owner, private AccessListener {
     [[noreturn, gnu::cold, gnu::noinline]] void fail_in_flight(const char* does, std::size_t offset, int thread,
                                                                SourceSite site) override;
 
+    /// The four warps that an instruction of theirs waits for.
+    struct Warpgroup final : Awaited {
+        const WarpgroupInstruction* instruction = nullptr;  // null: nobody waits
+        SourceSite site;
+        int first_warp = 0, first_thread = 0;
+        unsigned arrived = 0;    // warps, by bit
+        std::uint64_t done = 0;  // instructions so far
+        std::array<const void*, kWarpgroupThreads> argument{};
+        std::string awaited() const override;
+    };
+    struct WarpgroupCall {
+        const WarpgroupInstruction* instruction;
+        const void* argument;
+        SourceSite site;
+    };
+    static void gather_warp(Block&, int warp, const std::array<const void*, 32>& argument);
+
     /// Where a signal found the kernel. Written in the handler, so it owns nothing.
     struct Interruption {
         int signal, code;  // signal 0: the budget is used up
@@ -305,6 +381,7 @@ class Block final : private SharedMemory::Owner, private AccessListener {
     void hear(const AccessListener::Access& access) override;
     void leave_from_handler(int signal, int code, std::uintptr_t address, void* context);
     [[gnu::cold, gnu::noinline]] void look_at_barrier();
+    [[gnu::cold, gnu::noinline]] void look_at_sleeper(SourceSite site);
     [[gnu::cold, gnu::noinline]] void look_at_collective(const Warp& w, const Pending& done);
     [[gnu::cold, gnu::noinline]] void begin_to_look();
     bool is_looked_at() { return ++meetings_ >= meetings_unwatched_.load(std::memory_order_relaxed); }
@@ -338,6 +415,9 @@ class Block final : private SharedMemory::Owner, private AccessListener {
     void order_lanes(Warp&, std::uint32_t lanes);
     void run_warp_instruction(Warp&, const Pending&);
     [[gnu::noinline]] int next_runnable();
+    int find_runnable(int own);
+    bool let_something_happen();
+    std::string sleepers() const;
     [[gnu::noinline]] int join(Warp&, Call call, SourceSite site, const WarpInstruction* run, const CallPath& path);
     bool meet_each_other(const Pending& other, Call call, SourceSite site, const WarpInstruction* run,
                          const CallPath& path);
@@ -359,6 +439,8 @@ class Block final : private SharedMemory::Owner, private AccessListener {
     [[noreturn, gnu::cold, gnu::noinline]] void report_diverged_barrier(int thread, Barrier kind, SourceSite site);
     [[noreturn, gnu::cold, gnu::noinline]] void report_left_barrier(int thread);
     [[noreturn, gnu::cold, gnu::noinline]] void report_parted_at_barrier(const Parting& parting);
+    [[noreturn, gnu::cold, gnu::noinline]] void report_diverged_warpgroup(const Warpgroup& group, int warp,
+                                                                          const WarpgroupCall& call);
     int warp_index() const { return int(unsigned(current_thread_) / 32); }
 
     [[gnu::tls_model("initial-exec")]] static inline constinit thread_local Block* current_ = nullptr;
@@ -389,6 +471,9 @@ class Block final : private SharedMemory::Owner, private AccessListener {
     std::uint32_t warp_interval_ = 0;  // of that warp
     ThreadClocks clocks_;
     bool has_clocks_ = false;  // this block
+    std::vector<std::string> agents_;
+    std::vector<Warpgroup> warpgroups_;  // made when the first of their instructions is met
+    std::uint64_t drawn_ = 0;            // from which the next order is drawn; 0: the fixed one
     int at_barrier_ = 0, first_at_barrier_ = 0;
     int arriving_votes_ = 0, votes_ = 0;  // for yes: at the next barrier so far, and at the last one
     Barrier barrier_kind_ = Barrier::plain;

@@ -119,6 +119,12 @@ void Block::look_at_barrier() {
     if (lookout_.sees_meeting()) report_endless();
 }
 
+void Block::look_at_sleeper(SourceSite site) {
+    if (!lookout_.has_begun()) begin_to_look();
+    lookout_.sees_at(current_thread_, {Lookout::Place::Deed::meets, site}, threads_);
+    if (lookout_.sees_meeting()) report_endless();
+}
+
 void Block::look_at_collective(const Warp& w, const Pending& done) {
     if (!lookout_.has_begun()) begin_to_look();
     const int first = int(&w - warps_.data()) * 32;
@@ -180,6 +186,8 @@ std::string Block::whereabouts() const {
         const Warp& w = warps_[std::size_t(thread / 32)];
         const std::uint32_t bit = 1u << thread % 32;
         if (!(w.live & bit)) return "returned";
+        if (const Fiber& fiber = fibers_[std::size_t(thread)]; fiber.asleep_on)
+            return "waiting for " + fiber.asleep_on->awaited() + " at " + fiber.asleep_at.text();
         if (thread != current_thread_ && !(w.runnable & bit)) {
             for (int p = 0; p < w.pending_count; ++p)
                 if (w.pending[p].arrived & bit) return "waiting in a warp collective at " + w.pending[p].site.text();

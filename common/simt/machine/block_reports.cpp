@@ -202,11 +202,54 @@ void Block::report_unsupported(Feature feature, SourceSite site) {
           .advice = "choose another device with --profile, or a kernel that does without the instruction"});
 }
 
+void Block::report_diverged_warpgroup(const Warpgroup& group, int warp, const WarpgroupCall& call) {
+    const std::string name = call.instruction->on_warp.name;
+    if (std::size_t(group.first_warp) + 4 > warps_.size())
+        fail({.fault = Fault::invalid_collective,
+              .first = {warp * 32, call.site},
+              .what = name + " of warp " + std::to_string(warp) + ", whose warpgroup, warps " +
+                      std::to_string(group.first_warp) + " to " + std::to_string(group.first_warp + 3) +
+                      ", is not whole: the block has " + std::to_string(warps_.size()) + " warps",
+              .advice =
+                  "the instruction works on four warps, the first of which has a number that four divides: launch "
+                  "blocks of a multiple of 128 threads"});
+    const std::string waits = group.instruction->on_warp.name;
+    fail({.fault = Fault::collective_divergence,
+          .first = {warp * 32, call.site},
+          .second = {group.first_thread, group.site},
+          .what = "warp " + std::to_string(warp) + " calls " + name + " while warp " +
+                  std::to_string(group.first_thread / 32) + " of its warpgroup waits in " + waits +
+                  (name == waits ? ", on another line" : ""),
+          .advice = "all four warps of a warpgroup must execute the same instruction: branch by warpgroup, "
+                    "threadIdx.x / 128"});
+}
+
 SourceSite Block::waits_at(int thread) const {
+    if (const Fiber& fiber = fibers_[std::size_t(thread)]; fiber.asleep_on) return fiber.asleep_at;
     const Warp& w = warps_[thread / 32];
     for (int p = 0; p < w.pending_count; ++p)
         if (w.pending[p].arrived >> thread % 32 & 1) return w.pending[p].site;
     return barrier_site_;
+}
+
+/// Who sleeps on what, those on one thing at one line together.
+std::string Block::sleepers() const {
+    std::string text;
+    for (int thread = 0; thread < threads_;) {
+        const Fiber& first = fibers_[std::size_t(thread)];
+        int last = thread;
+        const auto same = [&](const Fiber& f) {
+            return f.asleep_on == first.asleep_on && f.asleep_at == first.asleep_at;
+        };
+        while (last + 1 < threads_ && same(fibers_[std::size_t(last + 1)])) ++last;
+        if (first.asleep_on)
+            text += (text.empty() ? "" : "; ") +
+                    (last > thread ? "threads " + std::to_string(thread) + " to " + std::to_string(last) + " wait"
+                                   : "thread " + std::to_string(thread) + " waits") +
+                    " for " + first.asleep_on->awaited() + " at " + first.asleep_at.text();
+        thread = last + 1;
+    }
+    return text;
 }
 
 void Block::report_stuck() {
@@ -227,6 +270,21 @@ void Block::report_stuck() {
                 report.second = {absent, waits_at(absent)};
             }
         }
+    const auto asleep = [&](int thread) { return fibers_[std::size_t(thread)].asleep_on != nullptr; };
+    for (int thread = 0; thread < threads_; ++thread) {
+        if (!asleep(thread)) continue;
+        Witness& witness = report.first.thread < 0 ? report.first : report.second;
+        const Fiber& fiber = fibers_[std::size_t(thread)];
+        if (witness.thread < 0 &&
+            (&witness == &report.first || fiber.asleep_on != fibers_[std::size_t(report.first.thread)].asleep_on))
+            witness = {thread, fiber.asleep_at};
+    }
+    if (const std::string text = sleepers(); !text.empty()) {
+        report.what += "; " + text;
+        report.advice =
+            "find out who should have arrived, in which phase: count the arrivals, the expected bytes and the parity "
+            "of each turn on both sides, from the first one on";
+    }
     if (at_barrier_ > 0) {
         report.what += "; " + std::to_string(at_barrier_) + " of " + std::to_string(threads_) + " threads wait at " +
                        call_of(barrier_kind_);

@@ -20,6 +20,12 @@ class Companion {
     /// The running thread returns from the kernel. Diagnoses what it should have waited for.
     virtual void thread_returns() = 0;
 
+    /// The last of its threads has returned. Diagnoses what nobody will wait for any more.
+    virtual void all_have_returned() {}
+
+    /// No thread can go on. Whether something that was under way has come to pass now, so that one can.
+    virtual bool let_something_happen() { return false; }
+
     /// `thread` reads or writes ("reads", "writes") shared memory on which something has yet to land. Diagnoses it if
     /// it is this companion's, and returns otherwise.
     virtual void thread_touches(const char* does, std::size_t offset, int thread, SourceSite site) const = 0;

@@ -39,10 +39,12 @@ class ReaderList {
     }
 
     /// One of them whose read does not lie before what `writer` does now; thread -1: there is none. `since` and
-    /// `block_since`: when the lanes of the writer's warp, and the whole block, last met.
+    /// `block_since`: when the lanes of the writer's warp, and the whole block, last met. That says nothing of agents:
+    /// one may read on while all threads meet.
     Reader unknown_to(int writer, std::uint32_t since, std::uint32_t block_since, const ThreadClocks& clocks) const {
         for (const Entry& entry : entries_) {
-            if (entry.interval < block_since) continue;
+            const bool is_thread = !ThreadClocks::is_agent(entry.warp * 32);
+            if (is_thread && entry.interval < block_since) continue;
             if (entry.warp == writer / 32 && entry.interval < since) continue;
             for (std::uint32_t lanes = entry.lanes; lanes; lanes &= lanes - 1) {
                 const int reader = entry.warp * 32 + std::countr_zero(lanes);

@@ -307,10 +307,10 @@ void SharedMemory::take_off(Elements elements, int thread, std::uint32_t warp_in
     ++copies_in_flight_;
 }
 
-void SharedMemory::land(Elements elements, int thread, std::uint32_t warp_interval, SourceSite site) {
+void SharedMemory::land(Elements elements, int writer, std::uint32_t interval, SourceSite site) {
     const auto arrive = [&](Cell& c, Sites& sites) {
-        c.write_interval = warp_interval;
-        c.writer = static_cast<std::uint16_t>(thread);
+        c.write_interval = interval;
+        c.writer = static_cast<std::uint16_t>(writer);
         sites.write = site;
     };
     if (Line* const line = line_of(elements)) {
@@ -320,6 +320,64 @@ void SharedMemory::land(Elements elements, int thread, std::uint32_t warp_interv
         with_cells(elements.first, elements.bytes(), [&](std::size_t cell) { arrive(cells_[cell], sites_[cell]); });
     }
     --copies_in_flight_;
+}
+
+/// Elements of 16 bytes each from `offset` on, and of less at the end; an element is never parted.
+template <class Use>
+void for_each_line(std::size_t offset, std::size_t bytes, std::size_t element_bytes, Use&& use) {
+    for (std::size_t at = offset, end = offset + bytes; at < end;) {
+        const std::size_t next = std::min(end, (at / 16 + 1) * 16);
+        use(SharedMemory::elements_of(at, next - at, element_bytes));
+        at = next;
+    }
+}
+
+template <class Use>
+void SharedMemory::with_notes(Elements elements, Use&& use) {
+    if (Line* const line = line_of(elements)) {
+        use(line->cell, line->sites, elements.offset());
+        return;
+    }
+    with_cells(elements.first, elements.bytes(),
+               [&](std::size_t cell) { use(cells_[cell], sites_[cell], offset_of_cell(cell)); });
+}
+
+void SharedMemory::check_shown(const Cell& c, const char* does, std::size_t offset, int thread, SourceSite site,
+                               SourceSite write_site) const {
+    if (c.write_interval < first_interval_ || c.write_interval == kInFlight || ThreadClocks::is_agent(c.writer)) return;
+    if (!clocks_->has_shown(thread, c.writer, c.write_interval)) [[unlikely]]
+        not_shown(c, does, offset, thread, site, write_site);
+}
+
+void SharedMemory::take_off_for_agent(std::size_t offset, std::size_t bytes, std::size_t element_bytes, int thread,
+                                      std::uint32_t warp_interval, SourceSite site) {
+    for_each_line(offset, bytes, element_bytes, [&](Elements elements) {
+        with_notes(elements, [&](const Cell& c, const Sites& sites, std::size_t at) {
+            if (!write_races_with(c, thread)) check_shown(c, "writes", at, thread, site, sites.write);
+        });
+        take_off(elements, thread, warp_interval, site);
+    });
+}
+
+void SharedMemory::land_of_agent(std::size_t offset, std::size_t bytes, std::size_t element_bytes, int agent,
+                                 std::uint32_t interval, SourceSite site) {
+    for_each_line(offset, bytes, element_bytes, [&](Elements elements) { land(elements, agent, interval, site); });
+}
+
+void SharedMemory::read_by_agent(std::size_t offset, std::size_t bytes, std::size_t element_bytes, int thread,
+                                 int agent, std::uint32_t interval, SourceSite site) {
+    for_each_line(offset, bytes, element_bytes, [&](Elements elements) {
+        // Notes first: they make room for cells that the kernel's own accesses have not yet asked for.
+        with_notes(elements, [&](const Cell& c, const Sites& sites, std::size_t at) {
+            if (c.write_interval < first_interval_) [[unlikely]]
+                uninitialised(cell_of(at, elements.width), thread, site);
+            if (write_races_with(c, thread)) [[unlikely]]
+                race("reads", c, at, thread, site, "wrote", c.writer, sites.write);
+            else
+                check_shown(c, "reads", at, thread, site, sites.write);
+            readers_of(c).add(agent, interval, site);
+        });
+    });
 }
 
 bool SharedMemory::may_be_of_bare_pointer(std::size_t offset, int thread) const {
@@ -358,22 +416,55 @@ void SharedMemory::race_with_reader(std::size_t cell, int thread, SourceSite sit
          other ? sites_[cell].other_read : sites_[cell].read);
 }
 
+void SharedMemory::not_shown(const Cell& c, const char* does, std::size_t offset, int thread, SourceSite site,
+                             SourceSite write_site) const {
+    if (ScopedLeniency::active()) return;
+    const std::string agent = does == std::string_view("reads") ? "reads" : "overwrites";
+    owner_.fail({.fault = Fault::unseen_by_agent,
+                 .first = {thread, site},
+                 .second = {c.writer, write_site},
+                 .what = "what " + owner_.party(thread) + " sets off " + agent + " " + element_name(offset, thread) +
+                         ", which " + owner_.party(c.writer) +
+                         " stored in the ordinary way; nobody has shown that to the asynchronous proxy since",
+                 .advice = "tensor cores and bulk copies look at shared memory past the threads' stores: let each "
+                           "thread that stored call show_to_async() after it, and then meet the one who sets off "
+                           "what reads it"});
+}
+
 void SharedMemory::race(const char* does, std::size_t cell, int thread, SourceSite site, const char* did, int other,
                         SourceSite other_site) const {
-    if (ScopedLeniency::active()) return;
-    if (cells_[cell].write_interval == kInFlight) owner_.fail_in_flight(does, offset_of_cell(cell), thread, site);
-    const bool writes = does == std::string_view("writes"), wrote = did == std::string_view("wrote");
+    const Cell& c = cells_[cell];
     // The one who wrote had read it before, at the line where it is read now.
-    const bool both_update = !writes && wrote && cells_[cell].reader == other && sites_[cell].read == site &&
-                             cells_[cell].read_interval == cells_[cell].write_interval;
-    const std::size_t offset = offset_of_cell(cell);
-    const std::string element = element_name(offset, thread), alias = element_name(offset, other);
+    const bool both_update = does == std::string_view("reads") && did == std::string_view("wrote") &&
+                             c.reader == other && sites_[cell].read == site && c.read_interval == c.write_interval;
+    race(does, c, offset_of_cell(cell), thread, site, did, other, other_site, both_update);
+}
+
+void SharedMemory::race(const char* does, const Cell& c, std::size_t offset, int thread, SourceSite site,
+                        const char* did, int other, SourceSite other_site, bool both_update) const {
+    if (ScopedLeniency::active()) return;
+    if (c.write_interval == kInFlight) owner_.fail_in_flight(does, offset, thread, site);
+    const bool writes = does == std::string_view("writes"), wrote = did == std::string_view("wrote");
+    const std::string element = element_name(offset, thread);
+    if (ThreadClocks::is_agent(other)) {
+        owner_.fail({.fault = Fault::race,
+                     .first = {thread, site},
+                     .second = {-1, other_site},
+                     .what = owner_.party(thread) + " " + does + " " + element + ", which " + owner_.party(other) +
+                             (wrote ? " wrote, set off at " : " may still read, set off at ") + other_site.text() +
+                             "; nothing that " + owner_.party(thread) + " has waited for comes after that",
+                     .advice = wrote
+                                   ? "wait at the barrier that the copy reports to, in the phase that it belongs to, "
+                                     "or meet somebody who has"
+                                   : "wait until it has read, in the thread that set it off, and only then let others "
+                                     "know that the memory is free"});
+    }
+    const std::string alias = element_name(offset, other);
     owner_.fail({.fault = Fault::race,
                  .first = {thread, site},
                  .second = {other, other_site},
-                 .what = "thread " + std::to_string(thread) + " " + does + " " + element + ", which thread " +
-                         std::to_string(other) + " " + did + (alias == element ? "" : " as " + alias) +
-                         "; no barrier lies between",
+                 .what = owner_.party(thread) + " " + does + " " + element + ", which " + owner_.party(other) + " " +
+                         did + (alias == element ? "" : " as " + alias) + "; no barrier lies between",
                  .advice = both_update ? update_race_advice()
                                        : race_advice({thread, site, writes}, {other, other_site, wrote})});
 }

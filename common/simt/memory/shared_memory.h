@@ -54,6 +54,9 @@ class SharedMemory {
         /// knows it. `does`: "reads" or "writes".
         [[noreturn]] virtual void fail_in_flight(const char* does, std::size_t offset, int thread, SourceSite site) = 0;
 
+        /// What messages call a thread, or an agent of ThreadClocks: "thread 5", "the copies to K full[0]".
+        virtual std::string party(int who) const = 0;
+
       protected:
         ~Owner() = default;
     };
@@ -166,8 +169,22 @@ class SharedMemory {
     /// writes them is wrong.
     void take_off(Elements elements, int thread, std::uint32_t warp_interval, SourceSite site);
 
-    /// The copy has arrived: the bytes count as written by `thread` in its present interval.
-    void land(Elements elements, int thread, std::uint32_t warp_interval, SourceSite site);
+    /// The copy has arrived: the bytes count as written by `writer`, a thread in its present interval or an agent.
+    void land(Elements elements, int writer, std::uint32_t interval, SourceSite site);
+
+    /// An agent that `thread` sets off will write these bytes, of elements of so many bytes: take_off() for all of
+    /// them, which may be many. What threads stored there must have been shown to agents. There are clocks.
+    void take_off_for_agent(std::size_t offset, std::size_t bytes, std::size_t element_bytes, int thread,
+                            std::uint32_t warp_interval, SourceSite site);
+
+    /// They have come: land() for all of them.
+    void land_of_agent(std::size_t offset, std::size_t bytes, std::size_t element_bytes, int agent,
+                       std::uint32_t interval, SourceSite site);
+
+    /// An agent that `thread` sets off reads these bytes from now on, until threads learn that what it did in
+    /// `interval` is over. They must be written, known to the thread, and shown to agents. There are clocks.
+    void read_by_agent(std::size_t offset, std::size_t bytes, std::size_t element_bytes, int thread, int agent,
+                       std::uint32_t interval, SourceSite site);
 
     /// The kernel has a bare pointer to this memory, whose writes nobody sees. Elements that no longer hold what
     /// start_block() left there count as written from now on; where `any_bits` may be written, the others do too.
@@ -338,11 +355,22 @@ class SharedMemory {
 
     bool may_be_of_bare_pointer(std::size_t offset, int thread) const;
 
+    /// Calls use(cell, its sites, index of a cell that stands for it in messages) for the notes of 16 bytes and less.
+    template <class Use>
+    void with_notes(Elements elements, Use&& use);
+    void check_shown(const Cell& c, const char* does, std::size_t offset, int thread, SourceSite site,
+                     SourceSite write_site) const;
+
     // These return while the machine is lenient.
+    [[gnu::cold, gnu::noinline]] void not_shown(const Cell& c, const char* does, std::size_t offset, int thread,
+                                                SourceSite site, SourceSite write_site) const;
     [[gnu::cold, gnu::noinline]] void uninitialised(std::size_t cell, int thread, SourceSite site) const;
     [[gnu::cold, gnu::noinline]] void race_with_reader(std::size_t cell, int thread, SourceSite site);
     [[gnu::cold, gnu::noinline]] void race(const char* does, std::size_t cell, int thread, SourceSite site,
                                            const char* did, int other, SourceSite other_site) const;
+    [[gnu::cold, gnu::noinline]] void race(const char* does, const Cell& c, std::size_t offset, int thread,
+                                           SourceSite site, const char* did, int other, SourceSite other_site,
+                                           bool both_update = false) const;
 
     struct Free {
         void operator()(std::byte* p) const;

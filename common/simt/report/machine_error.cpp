@@ -46,6 +46,16 @@ std::string_view name_of(Fault fault) {
             return "asynchronous copy in flight";
         case Fault::copy_not_awaited:
             return "asynchronous copy never waited for";
+        case Fault::unseen_by_agent:
+            return "missing proxy fence";
+        case Fault::barrier_misuse:
+            return "misused barrier";
+        case Fault::product_in_flight:
+            return "registers of a product under way";
+        case Fault::bad_descriptor:
+            return "wrong descriptor";
+        case Fault::bad_registers:
+            return "misused register pool";
         case Fault::unsupported:
             return "instruction that the device does not have";
         case Fault::endless:

@@ -33,6 +33,11 @@ enum class Fault {
     arena_overlap,          ///< two arenas carve different tiles from the same bytes
     copy_in_flight,         ///< an element touched while an asynchronous copy still fills it
     copy_not_awaited,       ///< a thread returned with an asynchronous copy that it never waited for
+    unseen_by_agent,        ///< shared memory that a thread stored, and no fence.proxy.async showed to who reads it
+    barrier_misuse,         ///< an mbarrier or a named barrier used against its rules
+    product_in_flight,      ///< registers of a product touched before the wait for it
+    bad_descriptor,         ///< a matrix descriptor or a tensor map that does not describe the tile
+    bad_registers,          ///< setmaxnreg against its rules
     unsupported,            ///< an instruction that the imitated device does not have
     endless,                ///< a block that has used up its budget of time, or of meetings
     stack_overflow,         ///< a thread with more local memory than there is, or with calls that never return
