@@ -57,6 +57,11 @@ void ThreadClocks::learn(int thread, int agent, std::uint32_t interval) {
     known = std::max(known, interval);
 }
 
+void ThreadClocks::add(int agent, std::uint32_t interval, Clock& to) const {
+    to.known.resize(entries_, 0);
+    to.known[place(agent)] = std::max(to.known[place(agent)], interval);
+}
+
 void ThreadClocks::show(const Now& now) {
     Clock& clock = of_[std::size_t(now.thread)];
     raise(clock.shown, clock.known);

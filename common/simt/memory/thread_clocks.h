@@ -68,6 +68,9 @@ class ThreadClocks {
     /// The thread has waited for what the agent did up to `interval`.
     void learn(int thread, int agent, std::uint32_t interval);
 
+    /// The clock covers what the agent did up to `interval`, too.
+    void add(int agent, std::uint32_t interval, Clock& to) const;
+
     /// All that the thread knows of, and has stored itself, is shown to agents.
     void show(const Now&);
 

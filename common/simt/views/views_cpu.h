@@ -101,6 +101,9 @@ class SharedMatrix {
     const char* name_;
 };
 
+template <int Count>
+class SharedBarriers;
+
 /// Carves tiles from the shared memory that the launch asked for, one after the other, each aligned to 16 bytes, and
 /// panel tiles to 1024. Every thread carves the same tiles in the same order. Every arena begins at the first byte: a
 /// kernel needs but one, and two that carve different tiles from the same bytes are diagnosed.
@@ -133,6 +136,12 @@ class SharedArena {
         return {static_cast<T*>(
                     carve({.name = name, .rows = rows, .columns = columns, .pitch = columns}, sizeof(T), 16, site)),
                 rows, columns, name};
+    }
+
+    /// Count barriers side by side, 8 bytes each.
+    template <int Count>
+    SharedBarriers<Count> barriers(const char* name, SourceSite site = SourceSite::here()) {
+        return SharedBarriers<Count>(carve({.name = name, .rows = 1, .columns = Count, .pitch = Count}, 8, 16, site), name);
     }
 
     /// The next tile begins at the first byte again, in place of the tiles carved so far. For bytes that one step of a

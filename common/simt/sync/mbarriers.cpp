@@ -1,0 +1,263 @@
+#include "common/simt/sync/mbarriers.h"
+
+#include <cstring>
+#include <utility>
+
+namespace simt {
+inline namespace cpu {
+namespace {
+
+constexpr int kMostArrivals = (1 << 20) - 1;        // of a phase
+constexpr std::int64_t kMostBytes = (1 << 20) - 1;  // that a phase may still wait for
+
+std::string thread_name(int thread) { return "thread " + std::to_string(thread); }
+
+}  // namespace
+
+void Mbarriers::misused(SourceSite site, std::string what, std::string advice, Witness second) const {
+    block_.fail({.fault = Fault::barrier_misuse,
+                 .first = {block_.thread(), site},
+                 .second = second,
+                 .what = std::move(what),
+                 .advice = std::move(advice)});
+}
+
+/// The barrier there, which the running thread may use.
+Mbarriers::Barrier& Mbarriers::used(const char* does, std::uint32_t offset, SourceSite site) {
+    block_.require_feature(Feature::tma, site);
+    const auto found = barriers_.find(offset);
+    const std::string me = thread_name(block_.thread());
+    if (found == barriers_.end()) [[unlikely]]
+        misused(site,
+                me + " " + does + " " + block_.shared.element_name(offset, block_.thread()) +
+                    ", a barrier that nobody has initialised",
+                "let one thread call init() on each barrier and then publish_barriers(), and a __syncthreads() follow");
+    Barrier& barrier = found->second;
+    if (is_checked() && !block_.knows(barrier.init_thread, barrier.init_interval)) [[unlikely]]
+        misused(site,
+                me + " " + does + " " + barrier.name + ", which " + thread_name(barrier.init_thread) +
+                    " has initialised; no barrier lies between",
+                "let a __syncthreads() lie between the initialisation and the first use",
+                {barrier.init_thread, barrier.init_site});
+    return barrier;
+}
+
+void Mbarriers::init(std::uint32_t offset, std::string name, int count, SourceSite site) {
+    block_.require_feature(Feature::tma, site);
+    if (const auto old = barriers_.find(offset); old != barriers_.end())
+        misused(site,
+                thread_name(block_.thread()) + " initialises " + old->second.name +
+                    ", which is a barrier already: whoever is on his way to it is lost",
+                "initialise a barrier once, in one thread; bytes that were one may become one again after invalidate()",
+                {old->second.init_thread, old->second.init_site});
+    if (count < 1 || count > kMostArrivals)
+        misused(site, "init(" + std::to_string(count) + ") of " + name,
+                "a phase takes 1 to " + std::to_string(kMostArrivals) + " arrivals");
+    Barrier& barrier = barriers_[offset];
+    barrier.name = std::move(name);
+    barrier.count = barrier.pending = count;
+    barrier.init_thread = block_.thread();
+    barrier.init_site = site;
+    std::memset(block_.shared.data() + offset, 0, 8);
+    if (!is_checked()) return;
+    block_.need_clocks();
+    barrier.agent = block_.add_agent("the copies to " + barrier.name);
+    block_.write_shared(SharedMemory::elements_of(offset, 8, 8), site);
+    barrier.init_interval = block_.warp_interval();
+}
+
+void Mbarriers::publish(SourceSite site) {
+    block_.require_feature(Feature::tma, site);
+    for (auto& [offset, barrier] : barriers_)
+        if (barrier.init_thread == block_.thread()) barrier.published = true;
+}
+
+void Mbarriers::expect(std::uint32_t offset, int bytes, SourceSite site) {
+    Barrier& barrier = used("announces bytes to", offset, site);
+    barrier.expected += bytes;
+    if (bytes < 0 || barrier.expected - barrier.came > kMostBytes)
+        misused(site,
+                barrier.phase_name() + " is told to wait for " + std::to_string(bytes) + " bytes more, " +
+                    std::to_string(barrier.expected - barrier.came) + " in all",
+                "a phase can wait for 0 to " + std::to_string(kMostBytes) + " bytes");
+}
+
+void Mbarriers::arrive(std::uint32_t offset, SourceSite site) {
+    Barrier& barrier = used("arrives at", offset, site);
+    if (barrier.pending == 0)
+        misused(site,
+                thread_name(block_.thread()) + " arrives at " + barrier.phase_name() + ", to which all " +
+                    std::to_string(barrier.count) + " arrivals have come",
+                "init(" + std::to_string(barrier.count) +
+                    ") says how many arrivals complete a phase: count who arrives, one elected thread or all",
+                {barrier.last_arrived, barrier.last_arrival});
+    if (is_checked()) block_.release(barrier.arriving);
+    barrier.last_arrived = block_.thread();
+    barrier.last_arrival = site;
+    --barrier.pending;
+    end_phase_if_complete(barrier, site);
+}
+
+void Mbarriers::end_phase_if_complete(Barrier& barrier, SourceSite site) {
+    if (barrier.pending > 0 || barrier.came != barrier.expected) return;
+    if (!barrier.transfers.empty() && is_checked()) {
+        const Transfer& late = barrier.transfers.front();
+        misused(site,
+                barrier.phase_name() + " is over after " + std::to_string(barrier.expected) + " bytes, while " +
+                    late.what + " of " + std::to_string(late.data.size()) + " bytes more is under way to it",
+                "announce the bytes of all copies that report to the barrier in this phase, in the arrival that the "
+                "phase waits for or before it",
+                {late.thread, late.site});
+    }
+    barrier.passed.join(barrier.arriving);
+    barrier.arriving.clear();
+    ++barrier.phase;
+    barrier.pending = barrier.count;
+    barrier.expected = barrier.came = 0;
+    barrier.peeked = false;
+    block_.wake(barrier);
+}
+
+bool Mbarriers::has_passed(Barrier& barrier, unsigned parity) {
+    if (barrier.phase % 2 == parity % 2) return false;
+    if (is_checked()) block_.acquire(barrier.passed);
+    return true;
+}
+
+bool Mbarriers::is_over(std::uint32_t offset, unsigned parity, SourceSite site) {
+    Barrier& barrier = used("looks at", offset, site);
+    if (has_passed(barrier, parity)) return true;
+    barrier.peeked = true;  // and so may come to its end while nobody sleeps on it
+    block_.let_others_go_first(site);
+    return has_passed(barrier, parity);
+}
+
+void Mbarriers::wait(std::uint32_t offset, unsigned parity, SourceSite site) {
+    Barrier& barrier = used("waits at", offset, site);
+    if (has_passed(barrier, parity)) return;
+    const std::uint64_t phase = barrier.phase;
+    while (barrier.phase == phase) block_.sleep(barrier, site);
+    if (barrier.phase - phase > 1)
+        misused(site,
+                thread_name(block_.thread()) + " waits for phase " + std::to_string(phase) + " of " + barrier.name +
+                    ", which is " + std::to_string(barrier.phase - phase) +
+                    " phases on before the thread has looked: by the parity the phase seems not to be over",
+                "nobody may fall two phases behind: let the barrier's next arrivals wait for those who wait at it",
+                {barrier.last_arrived, barrier.last_arrival});
+    if (is_checked()) block_.acquire(barrier.passed);
+}
+
+void Mbarriers::invalidate(std::uint32_t offset, SourceSite site) {
+    Barrier& barrier = used("invalidates", offset, site);
+    if (!barrier.transfers.empty() || block_.is_awaited(barrier))
+        misused(site,
+                thread_name(block_.thread()) + " invalidates " + barrier.name + " while " +
+                    (barrier.transfers.empty() ? "somebody waits at it" : "a copy is under way to it"),
+                "wait for its last phase first, and let all who wait at it have gone on",
+                barrier.transfers.empty() ? Witness{}
+                                          : Witness{barrier.transfers.front().thread, barrier.transfers.front().site});
+    barriers_.erase(offset);
+}
+
+void Mbarriers::bring(std::uint32_t offset, Transfer&& transfer) {
+    Barrier& barrier = used("issues a copy to", offset, transfer.site);
+    transfer.thread = block_.thread();
+    if (is_checked()) {
+        if (!barrier.published)
+            misused(transfer.site,
+                    thread_name(block_.thread()) + " issues a copy that reports to " + barrier.name +
+                        ", which the asynchronous proxy has not been told of",
+                    "the thread that initialises barriers must call publish_barriers() afterwards",
+                    {barrier.init_thread, barrier.init_site});
+        for (const Transfer::Piece& piece : transfer.pieces)
+            block_.shared.take_off_for_agent(piece.offset, piece.bytes, transfer.element_bytes, block_.thread(),
+                                             block_.warp_interval(), transfer.site);
+    }
+    barrier.transfers.push_back(std::move(transfer));
+}
+
+void Mbarriers::land(Barrier& barrier, Transfer& transfer) {
+    const std::uint32_t interval = is_checked() ? block_.open_agent_interval() : 0;
+    const std::byte* from = transfer.data.data();
+    for (const Transfer::Piece& piece : transfer.pieces) {
+        std::memcpy(block_.shared.data() + piece.offset, from, piece.bytes);
+        from += piece.bytes;
+        if (is_checked())
+            block_.shared.land_of_agent(piece.offset, piece.bytes, transfer.element_bytes, barrier.agent, interval,
+                                        transfer.site);
+    }
+    if (is_checked()) block_.clocks().add(barrier.agent, interval, barrier.arriving);
+    barrier.came += std::int64_t(transfer.data.size());
+    if (transfer.landed) transfer.landed();
+}
+
+bool Mbarriers::let_something_happen() {
+    for (auto& [offset, barrier] : barriers_) {
+        if (barrier.pending > 0 || barrier.transfers.empty() || !(barrier.peeked || block_.is_awaited(barrier)))
+            continue;
+        Transfer last;
+        while (!barrier.transfers.empty() && barrier.came < barrier.expected) {
+            last = std::move(barrier.transfers.front());
+            barrier.transfers.pop_front();
+            land(barrier, last);
+        }
+        if (barrier.came > barrier.expected)
+            block_.fail({.fault = Fault::barrier_misuse,
+                         .first = {last.thread, last.site},
+                         .second = {barrier.last_arrived, barrier.last_arrival},
+                         .what = barrier.phase_name() + " is told to wait for " + std::to_string(barrier.expected) +
+                                 " bytes, and with " + last.what + " " + std::to_string(barrier.came) + " have come",
+                         .advice = "announce as many bytes as the copies bring: rows times columns times the size of "
+                                   "an element, of all copies that report to the barrier in a phase; what lies outside "
+                                   "of the tensor comes as zeros, and counts"});
+        const std::uint64_t phase = barrier.phase;
+        end_phase_if_complete(barrier, last.site);
+        if (barrier.phase != phase) return true;
+    }
+    return false;
+}
+
+void Mbarriers::all_have_returned() {
+    if (!is_checked()) return;
+    for (const auto& [offset, barrier] : barriers_) {
+        if (barrier.transfers.empty()) continue;
+        const Transfer& left = barrier.transfers.front();
+        block_.fail({.fault = Fault::copy_not_awaited,
+                     .first = {left.thread, left.site},
+                     .what = "the block ends while " + left.what + " of " + std::to_string(left.data.size()) +
+                             " bytes is under way to " + barrier.phase_name() + ", for which nobody has waited",
+                     .advice = "a copy that comes when the block has ended writes into another block's memory: issue "
+                               "only what is used, and wait for it"});
+    }
+}
+
+void Mbarriers::thread_touches(const char* does, std::size_t offset, int thread, SourceSite site) const {
+    for (const auto& [place, barrier] : barriers_)
+        for (const Transfer& transfer : barrier.transfers)
+            for (const Transfer::Piece& piece : transfer.pieces) {
+                if (offset < piece.offset || offset >= piece.offset + piece.bytes) continue;
+                block_.fail({.fault = Fault::copy_in_flight,
+                             .first = {thread, site},
+                             .second = {transfer.thread, transfer.site},
+                             .what = thread_name(thread) + " " + does + " " +
+                                     block_.shared.element_name(offset, thread) + ", which " + transfer.what +
+                                     " is still filling; " + barrier.phase_name() +
+                                     ", to which it reports, is not over",
+                             .advice = "wait at " + barrier.name +
+                                       " first, with the parity of that phase: " + std::to_string(barrier.phase % 2) +
+                                       "; a wait with the other one is for the phase before, and passes at once"});
+            }
+}
+
+std::string Mbarriers::Barrier::phase_name() const { return "phase " + std::to_string(phase) + " of " + name; }
+
+std::string Mbarriers::Barrier::awaited() const {
+    std::string text = phase_name() + " (" + std::to_string(count - pending) + " of " + std::to_string(count) +
+                       (count == 1 ? " arrival" : " arrivals");
+    if (expected > 0 || !transfers.empty())
+        text += ", " + std::to_string(came) + " of " + std::to_string(expected) + " bytes";
+    return text + " so far)";
+}
+
+}  // namespace cpu
+}  // namespace simt
