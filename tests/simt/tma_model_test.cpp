@@ -249,6 +249,16 @@ TEST_F(TmaLoads, ToATileThatIsNotAligned) {
                    .says = {"V_j(0, 0)", "16 bytes beyond a multiple of 128", "panel tiles"}});
 }
 
+TEST_F(TmaLoads, FromAColumnThatIsNotAligned) {
+    Numbers K("K");
+    const auto map = K.map();
+    expect_load_refused(
+        [=](const Tiles& t) {
+            tma_load(t.tile(0), map, {0, 6}, t.full[0]);  // @odd column
+        },
+        Fault::misaligned, "odd column", {"from column 6 of the tensor on, which is no multiple of 4", "16 bytes"});
+}
+
 TEST_F(TmaLoads, OnADeviceWithoutTma) {
     const ScopedCpuDevice ampere(device_from(device_profile("a100")));
     Numbers K("K");
@@ -420,10 +430,10 @@ TEST_F(TmaLoads, SourceThatNoKernelWrote) {
         [=] {
             const Tiles t;
             t.make_barriers();
-            if (is_thread(0)) tma_load(t.tile(0), map, {38, 30}, t.full[0]);  // @load of garbage
+            if (is_thread(0)) tma_load(t.tile(0), map, {38, 28}, t.full[0]);  // @load of garbage
             __syncthreads();
         },
-        {.fault = Fault::unwritten_read, .first = {0, "load of garbage"}, .says = {"thread 0 reads W(38, 30)"}});
+        {.fault = Fault::unwritten_read, .first = {0, "load of garbage"}, .says = {"thread 0 reads W(38, 28)"}});
 }
 
 // --- stores ---------------------------------------------------------------------------------------------------------
@@ -598,6 +608,34 @@ TEST_F(TmaStores, ThatMeetUnderWay) {
                    .first = {0, "second store"},
                    .second = {0, "first store"},
                    .says = {"thread 0 writes O(8, 0), which a bulk store of thread 0 is still writing"}});
+}
+
+TEST_F(TmaStores, AtTheEdges) {
+    Numbers O("O");
+    Buffer<float> N("N", {40, 28});
+    TensorArgument narrow = N.argument<2>();
+    narrow.extents[1] = 25;  // of rows that lie 28 apart
+    const auto map = O.map<float>();
+    const auto ragged = tensor_map<float, 2>(narrow, {R, C}, Swizzle::b128);
+    checks.expect(kTwoWarps,
+                  store_and(map,
+                            [=](const Tiles& t) {
+                                if (!is_thread(0)) return;
+                                tma_store(map, {-8, 0}, t.tile(0));  // @before the tensor
+                            }),
+                  {.fault = Fault::out_of_bounds,
+                   .first = {0, "before the tensor"},
+                   .says = {"begins before the tensor: at -8 in dimension 0", "loads may begin before"}});
+    checks.expect(kTwoWarps,
+                  store_and(map,
+                            [=](const Tiles& t) {
+                                if (!is_thread(0)) return;
+                                tma_add(ragged, {0, 0}, t.tile(0));  // @beyond the row
+                            }),
+                  {.fault = Fault::out_of_bounds,
+                   .first = {0, "beyond the row"},
+                   .says = {"tma_add of N", "rows of 25 elements, which end 4 bytes after a multiple of 16",
+                            "the next 3 elements"}});
 }
 
 TEST_F(TmaStores, FromTwoBlocksToOnePlace) {
@@ -972,7 +1010,7 @@ TEST_F(TmaKernels, AreCountedByTensorInBytesAndSectors) {
         }
         t.full[0].wait(0);
         if (is_thread(0)) {
-            tma_store(out, {0, -4}, t.tile(0));  // 16 rows of 28
+            tma_store(out, {0, 4}, t.tile(0));  // 16 rows of 28
             commit_stores();
             wait_stores_read<0>();
         }

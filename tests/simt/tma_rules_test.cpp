@@ -71,6 +71,9 @@ TEST(TensorMapRules, ADimensionOfOneElementMayHaveAnyStride) {
     argument.extents[0] = 1;
     argument.strides[0] = 3;
     EXPECT_NO_THROW((tensor_map<const f16, 4>(argument, {1, 1, 16, 64}, Swizzle::b128)));
+    argument = sound();
+    argument.strides[1] = 0;  // and an expanded one has none
+    EXPECT_NO_THROW((tensor_map<const f16, 4>(argument, {1, 1, 16, 64}, Swizzle::b128)));
 }
 
 TEST(TensorMapRules, AShapeOfItsOwn) {
@@ -91,7 +94,7 @@ TEST(TensorMapRules, TheTensor) {
     expect_argument_refused([](TensorArgument& a) { a.strides[0] = std::int64_t{1} << 39; },
                             {"below 2^40 bytes", "stride of dimension 0 is 1099511627776 bytes"});
     expect_argument_refused([](TensorArgument& a) { a.strides[1] = -3200; },
-                            {"above 0", "stride of dimension 1 is -6400 bytes"});
+                            {"at least 0", "stride of dimension 1 is -6400 bytes"});
     expect_argument_refused([](TensorArgument& a) { a.strides[3] = 2; }, {"side by side", "2 elements"});
     expect_argument_refused([](TensorArgument& a) { a.extents[1] = 0; },
                             {"1 to 2^32 elements", "extent of dimension 1 is 0"});

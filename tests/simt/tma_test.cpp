@@ -105,16 +105,28 @@ struct Case {
     int ragged = 0;
 };
 
-// In each the tiles begin before the tensor, or end behind it, or both.
+// In most the tiles begin before the tensor, or end behind it. Columns begin at multiples of 16 bytes.
 const std::vector<Case> kCases = {
     {torch::kFloat32, {100}, {24}, {{0, 0}, {24, 0}}},
-    {torch::kFloat32, {50}, {24}, {{-7, -3}, {24, 0}}, {1, 1, 1, 1}, 5},
-    {torch::kFloat32, {90}, {48}, {{1, 0}, {48, 2}}, {2, 1, 1, 1}, 1},  // every other row
+    {torch::kFloat32, {50}, {24}, {{-7, -4}, {24, 0}}, {1, 1, 1, 1}, 5},
+    {torch::kFloat32, {90}, {48}, {{1, 0}, {48, 4}}, {2, 1, 1, 1}, 1},  // every other row
     {torch::kBFloat16, {30}, {24}, {{-30, 8}, {20, -8}}, {1, 1, 1, 1}, 3},
     {torch::kFloat32, {3, 40}, {1, 24}, {{0, 0, 0}, {1, 8, 0}}},
-    {torch::kFloat16, {5, 9}, {3, 8}, {{-1, -2, 4}, {3, 1, -4}}, {1, 1, 1, 1}, 7},
+    {torch::kFloat16, {5, 9}, {3, 8}, {{-1, -2, 8}, {3, 1, -8}}, {1, 1, 1, 1}, 7},
     {torch::kFloat16, {2, 3, 50}, {1, 1, 24}, {{0, 2, 24, 0}, {1, -1, 10, 0}}},
-    {torch::kFloat16, {2, 4, 13}, {2, 3, 4}, {{1, -1, 2, -8}, {-1, 2, 4, 5}}, {1, 1, 1, 1}, 2},
+    {torch::kFloat16, {2, 4, 13}, {2, 3, 4}, {{1, -1, 2, -8}, {-1, 2, 4, 8}}, {1, 1, 1, 1}, 2},
+};
+
+// Stores begin inside the tensor, and its rows are multiples of 16 bytes: see BulkCopies::check_edges.
+const std::vector<Case> kStoreCases = {
+    {torch::kFloat32, {100}, {24}, {{0, 0}, {24, 0}}},
+    {torch::kFloat32, {50}, {24}, {{7, 4}, {24, 0}}, {1, 1, 1, 1}, 4},
+    {torch::kFloat32, {90}, {48}, {{1, 0}, {48, 4}}, {2, 1, 1, 1}},  // every other row
+    {torch::kBFloat16, {30}, {24}, {{0, 8}, {28, 0}}, {1, 1, 1, 1}, 8},
+    {torch::kFloat32, {3, 40}, {1, 24}, {{0, 0, 0}, {1, 8, 0}}},
+    {torch::kFloat16, {5, 9}, {3, 8}, {{0, 2, 8}, {3, 1, 0}}, {1, 1, 1, 1}, 8},
+    {torch::kFloat16, {2, 3, 50}, {1, 1, 24}, {{0, 2, 24, 0}, {1, 0, 10, 0}}},
+    {torch::kFloat16, {2, 4, 13}, {2, 3, 4}, {{1, 1, 2, 0}, {1, 2, 4, 8}}},
 };
 
 TmaTrial trial_of(const Case& c, simt::Swizzle swizzle) {
@@ -127,7 +139,8 @@ TmaTrial trial_of(const Case& c, simt::Swizzle swizzle) {
 }
 
 std::string text_of(const Case& c, simt::Swizzle swizzle) {
-    return std::string(name_of(swizzle)) + ", case " + std::to_string(&c - kCases.data());
+    return std::string(name_of(swizzle)) + ", boxes of " + std::to_string(c.box[0]) + " x " + std::to_string(c.box[1]) +
+           " x … in [" + std::to_string(c.sizes[0]) + ", …]";
 }
 
 TEST_F(Tma, LoadsEveryBitAndZerosBeyondTheEnds) {
@@ -163,7 +176,7 @@ TEST_F(Tma, LoadsEveryBitAndZerosBeyondTheEnds) {
 TEST_F(Tma, StoresEveryBitAndNothingBeyondTheEnds) {
     if (not_run_before_hopper()) return;
     constexpr int64_t tiles = 3;
-    for (const Case& c : kCases)
+    for (const Case& c : kStoreCases)
         for (const simt::Swizzle swizzle : kSwizzles) {
             TmaTrial t = trial_of(c, swizzle);
             t.what = What::store;
@@ -193,7 +206,7 @@ TEST_F(Tma, AddsTilesThatMeetFromManyBlocks) {
     if (not_run_before_hopper()) return;
     constexpr int64_t tiles = 4;
     constexpr int blocks = 5;
-    for (const Case& c : kCases)
+    for (const Case& c : kStoreCases)
         for (const simt::Swizzle swizzle : kSwizzles) {
             TmaTrial t = trial_of(c, swizzle);
             t.what = What::add;

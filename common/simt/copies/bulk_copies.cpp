@@ -61,12 +61,42 @@ void BulkCopies::check(const char* call, const Box& box) const {
                  shape_text(place.rows, columns),
              "the map says how much one copy moves, not the tile: make it for this tile's rows and columns, as "
              "tile_map() does");
+    const int column = box.at[std::size_t(box.map.rank - 1)];
+    if (column * box.map.element_bytes % kPiece != 0)
+        fail(Fault::misaligned, box.site,
+             what + ", from column " + std::to_string(column) + " of the tensor on, which is no multiple of " +
+                 std::to_string(kPiece / box.map.element_bytes) + ": rows of a box begin at multiples of 16 bytes",
+             "no page says so, but an H200 stops with an illegal instruction. Begin at a multiple of 16 bytes, and "
+             "leave out what is too much where the tile is used");
     if (place.offset % kBoxAlignment != 0)
         fail(
             Fault::misaligned, box.site,
             what + ", which begins " + std::to_string(place.offset % kBoxAlignment) + " bytes beyond a multiple of 128",
             "TMA copies to and from shared memory at multiples of 128 bytes: carve panel tiles, or carve the tile "
             "before others whose bytes are no multiple of 128");
+}
+
+/// What an H200 does at a tensor's edges, though PTX promises more: it stops with an illegal instruction where a store
+/// begins before the tensor, and it leaves out what lies behind the end of a row in pieces of 16 bytes only.
+void BulkCopies::check_edges(const char* call, const Box& box) const {
+    const auto last = std::size_t(box.map.rank - 1);
+    const std::string what = described(call, box.tensor, " from ", box.place.offset);
+    for (std::size_t d = 0; d <= last; ++d)
+        if (box.at[d] < 0)
+            fail(
+                Fault::out_of_bounds, box.site,
+                what + " begins before the tensor: at " + std::to_string(box.at[d]) + " in dimension " +
+                    std::to_string(d),
+                "loads may begin before a tensor, and read zeros there; stores may only go beyond its end. Begin at 0, "
+                "with a tile that has nothing before it");
+    const std::int64_t end = box.map.extents[last], past = end * box.map.element_bytes % kPiece;
+    if (past == 0 || box.at[last] >= end || box.at[last] + box.map.columns() <= end) return;
+    fail(Fault::out_of_bounds, box.site,
+         what + " goes beyond rows of " + std::to_string(end) + " elements, which end " + std::to_string(past) +
+             " bytes after a multiple of 16: the next " + std::to_string((kPiece - past) / box.map.element_bytes) +
+             " elements in memory are written too",
+         "TMA leaves out whole pieces of 16 bytes. Let the rows of what is stored to be a multiple of 16 bytes, or let "
+         "threads store the edge");
 }
 
 void BulkCopies::check(const char* call, const Bytes& bytes) const {
@@ -202,6 +232,7 @@ void BulkCopies::write_global(Store& store, int tensor, void* to, const void* va
 
 void BulkCopies::store(const char* call, const Box& box, GlobalSums::Add add) {
     check(call, box);
+    check_edges(call, box);
     const BoxPlace& place = box.place;
     const int width = box.map.element_bytes;
     Store& store = begin_store(described(call, box.tensor, " from ", place.offset), box.site);

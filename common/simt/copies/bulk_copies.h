@@ -83,6 +83,7 @@ class BulkCopies final : public Companion {
     bool is_checked() const { return block_.checks() == Checks::on; }
     std::string described(const char* call, int tensor, const char* way, std::uint32_t offset) const;
     void check(const char* call, const Box& box) const;
+    void check_edges(const char* call, const Box& box) const;
     void check(const char* call, const Bytes& bytes) const;
     void read_global(int tensor, const void* from, std::size_t bytes, SourceSite site,
                      std::vector<GlobalShadow::HeldSource>& held);

@@ -31,10 +31,9 @@ void check_strides(TensorMapShape& map, const char* name) {
         if (stride % kPiece != 0)
             refuse(name, "all strides but the last are multiples of 16 bytes", given,
                    "Pad the rows, or copy the tensor to one that is contiguous");
-        if (stride <= 0 || stride >= kStrideLimit)
-            refuse(name, "strides are above 0 and below 2^40 bytes", given,
-                   "Copy the tensor to one that is contiguous; a dimension that is expanded (stride 0) stays out of "
-                   "the map");
+        if (stride < 0 || stride >= kStrideLimit)
+            refuse(name, "strides are at least 0 and below 2^40 bytes", given,
+                   "Copy the tensor to one that is contiguous");
     }
 }
 
