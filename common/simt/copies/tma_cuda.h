@@ -166,8 +166,10 @@ __device__ __forceinline__ void send_box(const TensorMap<T, Rank>& map, const in
 
 /// Fills `tile` with the tensor's elements from `at` on, coordinates in the order of its dimensions, and reports its
 /// bytes to `bar`, which must expect them: all of the tile's, also those beyond the tensor's end, which arrive as
-/// zeros. One instruction for each panel. Nobody may touch the tile before its phase of `bar` is over. One thread calls
-/// it; whoever read the tile before has arrived at a barrier that this thread has waited for.
+/// zeros. Coordinates may be negative; that of the last dimension stands at a multiple of 16 bytes (no page says so,
+/// but others are an illegal instruction). One instruction for each panel. Nobody may touch the tile before its phase
+/// of `bar` is over. One thread calls it; whoever read the tile before has arrived at a barrier that this thread has
+/// waited for.
 ///
 ///     simt::tma_load<Reuse::soon>(K_j, K_map, {b, h, first_key, 0}, full[stage]);
 template <Reuse reuse = Reuse::unknown, class Tile, class T, int Rank>
@@ -176,15 +178,17 @@ __device__ __forceinline__ void tma_load(const Tile& tile, const TensorMap<T, Ra
     for_each_box(tile, [&](std::uint32_t to, int first_column) { load_box<reuse>(to, map, at, first_column, bar); });
 }
 
-/// Writes `tile` to the tensor from `at` on; what lies beyond its end is left out. Belongs to the thread's open group
-/// of stores.
+/// Writes `tile` to the tensor from `at` on; what lies beyond its end is left out, along rows in whole pieces of 16
+/// bytes: so the tensor's rows must be a multiple of 16 bytes, or more is written. No coordinate may be negative (an
+/// illegal instruction), and that of the last dimension stands at a multiple of 16 bytes. Belongs to the thread's open
+/// group of stores.
 template <class Tile, class T, int Rank>
 __device__ __forceinline__ void tma_store(const TensorMap<T, Rank>& map, const int (&at)[Rank], const Tile& tile) {
     for_each_box(tile, [&](std::uint32_t from, int first_column) { send_box<StoreBox>(map, at, first_column, from); });
 }
 
-/// Adds `tile` to the tensor's elements there, each addition by itself and in no order (as atomicAdd does): float, f16
-/// or bf16.
+/// Adds `tile` to the tensor's elements there, where tma_store() would write it, each addition by itself and in no
+/// order (as atomicAdd does): float, f16 or bf16.
 template <class Tile, class T, int Rank>
 __device__ __forceinline__ void tma_add(const TensorMap<T, Rank>& map, const int (&at)[Rank], const Tile& tile) {
     for_each_box(tile, [&](std::uint32_t from, int first_column) { send_box<AddBox>(map, at, first_column, from); });
