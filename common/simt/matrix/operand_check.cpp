@@ -91,7 +91,7 @@ class Check {
             return report(operand() + " is of elements of " + std::to_string(element) + " bytes, those of " + tile.name +
                               " have " + std::to_string(tile.element_bytes),
                           "operands of one product are of one type, the tile's");
-        if (tile.offset % kPanelAlignmentOf(span) != 0 || descriptor_.base_offset != 0 || row % 8 != 0)
+        if (tile.offset % std::size_t(8 * span) != 0 || descriptor_.base_offset != 0 || row % 8 != 0)
             return report_base(row, column);
         if (int(descriptor_.stride) != 8 * span)
             return report_stride("stride", int(descriptor_.stride), 8 * span,
@@ -100,19 +100,17 @@ class Check {
         if (!is_k_major() && in_row + pieces_wide > span && int(descriptor_.leading) != panel_bytes)
             return report_stride("leading", int(descriptor_.leading), panel_bytes, "from one panel to the next");
         const int rows = is_k_major() ? use_.shape.extent : use_.shape.depth(), columns = pieces_wide / element;
-        if (row + rows > tile.rows || column + columns > tile.columns)
-            return report(operand() + " leaves the tile: " + shape_text(rows, columns) + " from " +
-                              element_of(tile, row, column) + " on, but " + tile.name + " has " +
-                              shape_text(tile.rows, tile.columns),
-                          "rows beyond the last of a panel are the first of the next one, or of another tile");
         if (in_row != 0 && in_row + pieces_wide > span)
             return report(operand() + " begins inside a row of a panel, at " + element_of(tile, row, column) +
                               ", and runs over its end into the next row",
                           is_k_major() ? "begin at a column that is a multiple of the k of a product"
                                        : "begin where a panel does");
+        if (row + rows > tile.rows || column + columns > tile.columns)
+            return report(operand() + " leaves the tile: " + shape_text(rows, columns) + " from " +
+                              element_of(tile, row, column) + " on, but " + tile.name + " has " +
+                              shape_text(tile.rows, tile.columns),
+                          "rows beyond the last of a panel are the first of the next one, or of another tile");
     }
-
-    static constexpr std::size_t kPanelAlignmentOf(int span) { return std::size_t(8 * span); }
 
     void report_base(int row, int column) {
         const Region& tile = *tile_;

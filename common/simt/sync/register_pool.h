@@ -51,8 +51,6 @@ class RegisterPool final : public Companion, public Awaited {
     void grant();
     std::string shares() const;
     [[noreturn, gnu::cold, gnu::noinline]] void report_bad_change(int warpgroup, const Change& change) const;
-    [[noreturn, gnu::cold, gnu::noinline]] void report_endless_claim(int warpgroup, const Change& change,
-                                                                     int can_get) const;
     Warpgroup& own() { return warpgroups_[std::size_t(block_.thread() / kWarpgroupThreads)]; }
 
     Block& block_;
