@@ -39,7 +39,7 @@ SIMT = {
     "launch": {"language", "device", "report", "memory", "machine"},
     "sync": {"device", "report", "memory", "machine"},
     "views": {"language", "report", "memory", "machine"},
-    "copies": {"language", "device", "report", "memory", "machine", "views"},
+    "copies": {"language", "device", "report", "memory", "machine", "sync", "views"},
     "matrix": {"language", "device", "report", "machine", "views"},
 }
 

@@ -5,10 +5,13 @@
 
 #include "common/simt/copies/async_copy_unchecked.h"
 #include "common/simt/copies/cached_access_unchecked.h"
+#include "common/simt/copies/tensor_map_cpu.h"
+#include "common/simt/copies/tma_cpu.h"
 #include "common/simt/language/arithmetic_cpu.h"
 #include "common/simt/language/cuda_names.h"
 #include "common/simt/language/fast_exp2_cpu.h"
 #include "common/simt/language/float16.h"
+#include "common/simt/language/float8.h"
 #include "common/simt/language/fmaxf.h"
 #include "common/simt/launch/launch_unchecked.h"
 #include "common/simt/matrix/store_matrix_unchecked.h"

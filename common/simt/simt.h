@@ -23,6 +23,7 @@
 #include "common/simt/machine_cpu.h"
 #endif
 
+#include "common/simt/copies/tensor_map.h"
 #include "common/simt/language/vector.h"
 #include "common/simt/launch/launch.h"
 #include "common/simt/matrix/fragment_conversion.h"

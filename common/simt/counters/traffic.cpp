@@ -50,6 +50,28 @@ void Traffic::count(bool write, int tensor, const void* address, std::size_t byt
     if (recorder_) recorder_->global(write, tensor, address, bytes, thread, site);
 }
 
+void Traffic::count_bulk(bool write, int tensor, const void* address, std::size_t bytes, int thread, SourceSite site) {
+    constexpr std::uintptr_t sector = 32;
+    const auto begin = reinterpret_cast<std::uintptr_t>(address), end = begin + bytes;
+    if (AccessListener* const listener = listener_) listener->hear({write, tensor, begin, thread, site});
+    if (!counts_) return;
+    TensorTraffic& traffic = tensors_[std::size_t(tensor)];
+    (write ? traffic.bytes_written : traffic.bytes_read) += bytes;
+    if (trace_) {
+        (write ? traffic.sectors_written : traffic.sectors_read) += (end - 1) / sector - begin / sector + 1;
+        (write ? traffic.sectors_written_ideal : traffic.sectors_read_ideal) += (bytes + sector - 1) / sector;
+    }
+    if (recorder_) recorder_->global(write, tensor, address, bytes, thread, site);
+}
+
+void Traffic::count_bulk(bool write, std::size_t offset, std::size_t bytes, int thread, SourceSite site) {
+    if (AccessListener* const listener = listener_)
+        listener->hear({write, AccessListener::kShared, offset, thread, site});
+    if (!counts_) return;
+    (write ? sum_.shared_bytes_written : sum_.shared_bytes_read) += bytes;
+    if (recorder_) recorder_->shared(write, offset, bytes, thread, site);
+}
+
 void Traffic::record(const Instruction& instruction, std::uint64_t address, int thread) {
     const auto [known, is_new] = numbers_.try_emplace(instruction, std::uint32_t(instructions_.size()));
     if (is_new) {

@@ -49,6 +49,19 @@ class Traffic {
             count(write, tensor, address, bytes, thread, site);
     }
 
+    /// A row of a bulk copy, which belongs to no request of a warp: bytes, and the sectors that the row touches.
+    void bulk_global(bool write, int tensor, const void* address, std::size_t bytes, int thread, SourceSite site) {
+        if (is_heard()) [[unlikely]]
+            count_bulk(write, tensor, address, bytes, thread, site);
+    }
+
+    /// What a bulk copy reads from shared memory or writes to it: bytes, since it passes by the pipeline that counts
+    /// wavefronts.
+    void bulk_shared(bool write, std::size_t offset, std::size_t bytes, int thread, SourceSite site) {
+        if (is_heard()) [[unlikely]]
+            count_bulk(write, offset, bytes, thread, site);
+    }
+
     void block_barrier() { ++sum_.block_barriers; }
     void warp_collective() { ++sum_.warp_collectives; }
 
@@ -75,6 +88,8 @@ class Traffic {
 
     void count(bool write, std::size_t offset, std::size_t bytes, int thread, SourceSite site);
     void count(bool write, int tensor, const void* address, std::size_t bytes, int thread, SourceSite site);
+    void count_bulk(bool write, int tensor, const void* address, std::size_t bytes, int thread, SourceSite site);
+    void count_bulk(bool write, std::size_t offset, std::size_t bytes, int thread, SourceSite site);
     void record(const Instruction& instruction, std::uint64_t address, int thread);
     void evaluate(LaneStreams& warp);
     void count_global(const LaneStreams::Request& request, const Instruction& instruction);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <cstdio>
 
 #include "common/simt/device/features.h"
@@ -25,6 +26,12 @@ inline constexpr bool kHasFeature = features_of(__CUDA_ARCH__ / 100, __CUDA_ARCH
                                     (kIsArchitectureSpecific ||
                                      !kFeatureFacts[static_cast<unsigned>(feature)].architecture_specific);
 #endif
+
+/// Where an object lies in the block's shared memory, as instructions with `.shared` take it: 32 bits, and 0 is where
+/// that memory begins.
+__device__ __forceinline__ std::uint32_t shared_address(const void* object) {
+    return static_cast<std::uint32_t>(__cvta_generic_to_shared(object));
+}
 
 /// Like a failed assert(), but in release builds too.
 __device__ inline void refuse(const char* message) {

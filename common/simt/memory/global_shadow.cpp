@@ -45,6 +45,7 @@ void GlobalLaunchShadow::end() {
             if (page->cells[i].writer.known())
                 page->region->written[page->first_cell + i].store(true, std::memory_order_relaxed);
     }
+    // What was added to, was written before.
 }
 
 std::optional<GlobalLaunchShadow::Claim> GlobalLaunchShadow::claim_of_running(std::uintptr_t address,
@@ -66,10 +67,12 @@ std::optional<GlobalLaunchShadow::Claim> GlobalLaunchShadow::claim(std::uintptr_
     const auto page = pages_.find(region.address_of(number / kPageCells * kPageCells));
     if (page == pages_.end()) return std::nullopt;
     const Cell& cell = page->second->cells[number % kPageCells];
-    const Party party = cell.writer.known() || !reads ? cell.writer : cell.reader;
+    const auto added = adders_.find(region.address_of(number));
+    const Party writer = cell.writer.known() || added == adders_.end() ? cell.writer : added->second[0];
+    const Party party = writer.known() || !reads ? writer : cell.reader;
     if (!party.known()) return std::nullopt;
     return Claim{.kernel = kernel_,
-                 .wrote = cell.writer.known(),
+                 .wrote = writer.known(),
                  .witness = {.thread = int(party.thread),
                              .site = instructions_[party.instruction].site,
                              .block = index_of(party.block_after - 1)}};
@@ -95,9 +98,11 @@ void GlobalLaunchShadow::HandIn::take(std::span<const Touch> touched) {
         if (touch.read.thread >= 0) {
             const Party reader = launch_.party(block_, touch.read);
             meet(reader, false, cell.writer, true);
-            keep_lowest_readers(cell, reader);
+            keep_lowest(reader, cell.reader, cell.other_reader);
         }
-        if (touch.write.thread >= 0) {
+        if (touch.adds || !launch_.adders_.empty()) [[unlikely]]
+            launch_.take_additions(touch, cell, block_);
+        if (touch.write.thread >= 0 && !touch.adds) {
             const Party writer = launch_.party(block_, touch.write);
             meet(writer, true, cell.writer, true);
             meet(writer, true, cell.reader, false);
@@ -121,10 +126,32 @@ void GlobalLaunchShadow::note(const Instruction& instruction) {
     if (instructions_.size() > UINT16_MAX) throw std::length_error("a kernel with more than 65535 source lines");
 }
 
-void GlobalLaunchShadow::keep_lowest_readers(Cell& cell, Party reader) {
-    if (!cell.reader.known() || reader.block_after < cell.reader.block_after) std::swap(reader, cell.reader);
-    if (reader.known() && (!cell.other_reader.known() || reader.block_after < cell.other_reader.block_after))
-        cell.other_reader = reader;
+void GlobalLaunchShadow::keep_lowest(Party newcomer, Party& lowest, Party& next) {
+    if (!lowest.known() || newcomer.block_after < lowest.block_after) std::swap(newcomer, lowest);
+    if (newcomer.known() && (!next.known() || newcomer.block_after < next.block_after)) next = newcomer;
+}
+
+/// Who adds meets those who read and write plainly, and they meet him.
+void GlobalLaunchShadow::take_additions(const Touch& touch, const Cell& cell, std::uint64_t block) {
+    const auto meet = [&](Party newcomer, bool writes, Party other, bool other_writes) {
+        if (other.known() && other.block_after != newcomer.block_after)
+            meet_other_block(newcomer, writes, other, other_writes, touch);
+    };
+    const std::uintptr_t address = touch.region->address_of(touch.cell);
+    if (touch.adds) {
+        const Party adder = party(block, touch.write);
+        meet(adder, true, cell.writer, true);
+        meet(adder, true, cell.reader, false);
+        meet(adder, true, cell.other_reader, false);
+        std::array<Party, 2>& adders = adders_[address];
+        keep_lowest(adder, adders[0], adders[1]);
+    }
+    const auto adders = adders_.find(address);
+    if (adders == adders_.end()) return;
+    for (const Party adder : adders->second) {
+        if (touch.read.thread >= 0) meet(party(block, touch.read), false, adder, true);
+        if (touch.write.thread >= 0 && !touch.adds) meet(party(block, touch.write), true, adder, true);
+    }
 }
 
 void GlobalLaunchShadow::meet_other_block(Party newcomer, bool newcomer_writes, Party other, bool other_writes,
@@ -204,10 +231,14 @@ void GlobalShadow::start_block(GlobalLaunchShadow& launch, std::uint64_t block) 
     clocks_ = nullptr;
     waited_.reset();
     lets_next_start_unwaited_ = false;
+    bulk_.reset();
 }
 
 void GlobalShadow::end_block() {
     if (waited_.any() && !lets_next_start_unwaited_) launch_->note_that_next_starts_after_wait();
+    launch_->sums.end_block(block_, sums_);
+    for (std::size_t i = 0; i < sources_.size(); ++i)
+        if (sources_[i].region && sources_[i].written) release_target(HeldSource(i));
     if (used_chunks_ == 0) return;
     const std::size_t used = std::exchange(used_chunks_, 0);
     chunk_numbers_.clear();
@@ -220,7 +251,10 @@ void GlobalShadow::end_block() {
         for (std::size_t i = 0; i < kChunkCells; ++i) {
             const Cell& c = chunk.cells[i];
             GlobalLaunchShadow::Touch touch{.region = chunk.region, .cell = chunk.first_cell + i};
-            if (c.write_interval >= first_interval_) touch.write = {c.writer, c.write_tensor, c.write_site};
+            if (c.write_interval >= first_interval_) {
+                touch.write = {c.writer, c.write_tensor, c.write_site};
+                touch.adds = c.adds & kOnlyAdds;
+            }
             if (c.read_interval >= first_interval_) touch.read = {c.reader, c.read_tensor, c.read_site};
             if (touch.write.thread >= 0 || touch.read.thread >= 0) touched[count++] = touch;
         }
@@ -279,13 +313,28 @@ void GlobalShadow::for_each_cell(const Source& source, Use use) {
 
 GlobalShadow::HeldSource GlobalShadow::hold_source(int tensor, const void* p, std::size_t bytes, int thread,
                                                    SourceSite site) {
+    return hold(false, tensor, p, bytes, thread, site);
+}
+
+GlobalShadow::HeldSource GlobalShadow::hold_target(int tensor, const void* p, std::size_t bytes, int thread,
+                                                   SourceSite site) {
+    return hold(true, tensor, p, bytes, thread, site);
+}
+
+GlobalShadow::HeldSource GlobalShadow::hold(bool write, int tensor, const void* p, std::size_t bytes, int thread,
+                                            SourceSite site) {
     const auto address = reinterpret_cast<std::uintptr_t>(p);
     if (address - known_[tensor].begin >= known_[tensor].bytes) look_up(tensor, address);
     const GlobalRegion* const region = known_[tensor].region;
     const std::uintptr_t begin = region ? std::max(address, region->begin) : address;
     if (!region || begin >= address + bytes) return kUnwatched;
-    const Source source{region, begin, address + bytes - begin, {thread, tensor, site}};
-    for_each_cell(source, [](Cell& c, std::uintptr_t) { ++c.copies; });
+    const Source source{region, begin, address + bytes - begin, {thread, tensor, site}, write};
+    for_each_cell(source, [write](Cell& c, std::uintptr_t) {
+        if (write)
+            ++c.stores;
+        else
+            ++c.copies;
+    });
     if (free_sources_.empty()) {
         sources_.push_back(source);
         return HeldSource(sources_.size() - 1);
@@ -298,13 +347,47 @@ GlobalShadow::HeldSource GlobalShadow::hold_source(int tensor, const void* p, st
 
 void GlobalShadow::release_source(HeldSource place, std::uint32_t warp_interval, SourceSite site) {
     if (place == kUnwatched) return;
-    Source source = std::exchange(sources_[place], Source{});
-    free_sources_.push_back(place);
+    Source source = let_go(place);
     source.reader.site = site;
     for_each_cell(source, [&](Cell& c, std::uintptr_t address) {
         --c.copies;
         read_cell(c, address, source.reader, warp_interval);
     });
+}
+
+void GlobalShadow::release_source_of_agent(HeldSource place, int agent, std::uint32_t interval) {
+    if (place == kUnwatched) return;
+    const Source source = let_go(place);
+    for_each_cell(source, [&](Cell& c, std::uintptr_t address) {
+        --c.copies;
+        if (clocks_) readers_[address].add(agent, interval, source.reader.site);
+    });
+}
+
+void GlobalShadow::release_target(HeldSource place) {
+    if (place == kUnwatched) return;
+    for_each_cell(let_go(place), [](Cell& c, std::uintptr_t) { --c.stores; });
+}
+
+GlobalShadow::Source GlobalShadow::let_go(HeldSource place) {
+    free_sources_.push_back(place);
+    return std::exchange(sources_[place], Source{});
+}
+
+void GlobalShadow::access_in_bulk(Bulk how, int tensor, const void* p, std::size_t bytes, int thread,
+                                  std::uint32_t warp_interval, SourceSite site) {
+    bulk_ = how;
+    const auto* const first = static_cast<const std::byte*>(p);
+    for (std::size_t done = 0; done < bytes; done += kWidestAccess)
+        access(how != Bulk::read, tensor, first + done, std::min(kWidestAccess, bytes - done), thread, warp_interval,
+               site);
+    bulk_.reset();
+}
+
+/// The block reads or overwrites what it has added to: now the values matter.
+void GlobalShadow::make_own_additions(Cell& c) {
+    c.adds &= std::uint8_t(~kLastAdds);
+    if (!sums_.empty()) launch_->sums.make_now(block_, sums_);
 }
 
 GlobalShadow::Chunk& GlobalShadow::chunk_of(const GlobalRegion& region, std::size_t cell) {
@@ -348,6 +431,8 @@ void GlobalShadow::touch(bool write, const GlobalRegion& region, std::uintptr_t 
         Chunk& chunk = is_recent ? chunks_[recent_chunk_] : chunk_of(region, cell);
         Cell& c = chunk.cells[cell % kChunkCells];
         if (write) {
+            if (bulk_ == Bulk::add && region.written && !written_here(c) && !region.written[cell]) [[unlikely]]
+                unwritten(region.address_of(cell), access);
             write_cell(c, region.address_of(cell), access, warp_interval);
             continue;
         }
@@ -374,12 +459,17 @@ int GlobalShadow::noted_reader_unknown_to(const Cell& c, int thread) const {
 void GlobalShadow::read_cell(Cell& c, std::uintptr_t address, const GlobalAccessRecord& access,
                              std::uint32_t warp_interval) {
     const int thread = access.thread;
+    if (c.stores > 0) [[unlikely]]
+        meets_store("reads", address, access);
     if (write_races_with(c, thread)) [[unlikely]]
         race("reads", address, access, "wrote", {c.writer, c.write_tensor, c.write_site},
              c.read_interval == block_interval_ && c.reader == c.writer && c.read_site == access.site);
 
+    if (written_here(c) && (c.adds & kLastAdds)) [[unlikely]]
+        make_own_additions(c);
+
     if (clocks_) {
-        readers_[address].add(thread, warp_interval, access.site);
+        if (!bulk_) readers_[address].add(thread, warp_interval, access.site);  // else its agent, when it has read
         if (c.read_interval == block_interval_) return;  // the note may be of a read before there were clocks
     }
     const bool starts_afresh =
@@ -404,8 +494,14 @@ void GlobalShadow::write_cell(Cell& c, std::uintptr_t address, const GlobalAcces
     const int thread = access.thread;
     if (c.copies > 0) [[unlikely]]
         overwrites_source(address, access);
-    if (write_races_with(c, thread)) [[unlikely]]
+    const bool adds = bulk_ == Bulk::add, after_addition = written_here(c) && (c.adds & kLastAdds);
+    if (c.stores > 0 && !(adds && after_addition)) [[unlikely]]
+        meets_store(adds ? "adds to" : "writes", address, access);
+    if (!(adds && after_addition) && write_races_with(c, thread)) [[unlikely]]
         race("writes", address, access, "wrote", {c.writer, c.write_tensor, c.write_site});
+    if (after_addition && !adds) [[unlikely]]
+        make_own_additions(c);
+    c.adds = !adds ? 0 : written_here(c) ? std::uint8_t((c.adds & kOnlyAdds) | kLastAdds) : kOnlyAdds | kLastAdds;
 
     if (clocks_) [[unlikely]] {
         ReaderList& readers = readers_[address];
@@ -439,14 +535,35 @@ void GlobalShadow::unwritten(std::uintptr_t address, const GlobalAccessRecord& r
              "or start from a value of your own, such as 0 for a sum"});
 }
 
-void GlobalShadow::overwrites_source(std::uintptr_t address, const GlobalAccessRecord& writer) const {
-    if (ScopedLeniency::active()) return;
-    // A cell may be larger than what one copy reads of it.
-    const auto source = std::ranges::find_if(sources_, [&](const Source& s) {
-        return s.region && s.region->address_of(s.region->cell_of(s.address)) <= address &&
+/// The copy or store under way that has the cell at `address`. A cell may be larger than what one copy touches of it.
+const GlobalShadow::Source* GlobalShadow::holder_of(std::uintptr_t address, bool written) const {
+    return &*std::ranges::find_if(sources_, [&](const Source& s) {
+        return s.region && s.written == written && s.region->address_of(s.region->cell_of(s.address)) <= address &&
                address < s.address + s.bytes;
     });
-    const GlobalAccessRecord& reader = source->reader;
+}
+
+void GlobalShadow::meets_store(const char* does, std::uintptr_t address, const GlobalAccessRecord& access) const {
+    if (ScopedLeniency::active()) return;
+    const GlobalAccessRecord& writer = holder_of(address, true)->reader;
+    const std::string storer = "thread " + std::to_string(writer.thread),
+                      element = global_element_name(access.tensor, address),
+                      alias = global_element_name(writer.tensor, address);
+    faults_.fail({.fault = Fault::global_race,
+                  .first = {access.thread, access.site},
+                  .second = {writer.thread, writer.site},
+                  .what = "thread " + std::to_string(access.thread) + " " + does + " " + element +
+                          ", which a bulk store of " + storer + " is still writing" +
+                          (alias == element ? "" : " as " + alias) + "; " + storer + " has not waited for it yet",
+                  .advice = "let " + storer +
+                            " call wait_stores<N>() first: wait_stores_read<N>() waits only until "
+                            "shared memory has been read" +
+                            (writer.thread == access.thread ? "" : ", and put a barrier after the wait")});
+}
+
+void GlobalShadow::overwrites_source(std::uintptr_t address, const GlobalAccessRecord& writer) const {
+    if (ScopedLeniency::active()) return;
+    const GlobalAccessRecord& reader = holder_of(address, false)->reader;
     const std::string copier = "thread " + std::to_string(reader.thread),
                       element = global_element_name(writer.tensor, address),
                       alias = global_element_name(reader.tensor, address);
@@ -467,6 +584,15 @@ void GlobalShadow::race(const char* does, std::uintptr_t address, const GlobalAc
     if (ScopedLeniency::active()) return;
     const std::string element = global_element_name(access.tensor, address),
                       alias = global_element_name(other.tensor, address);
+    if (ThreadClocks::is_agent(other.thread))
+        faults_.fail({.fault = Fault::global_race,
+                      .first = {access.thread, access.site},
+                      .second = {-1, other.site},
+                      .what = "thread " + std::to_string(access.thread) + " " + does + " " + element +
+                              ", which a copy set off at " + other.site.text() + " " + did +
+                              (alias == element ? "" : " as " + alias) + "; nothing that thread " +
+                              std::to_string(access.thread) + " has waited for comes after that",
+                      .advice = "wait at the barrier that the copy reports to first, or meet somebody who has"});
     faults_.fail({.fault = Fault::global_race,
                   .first = {access.thread, access.site},
                   .second = {other.thread, other.site},

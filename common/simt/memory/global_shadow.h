@@ -16,6 +16,7 @@
 #include "common/simt/language/cuda_names.h"
 #include "common/simt/memory/chunk_index.h"
 #include "common/simt/memory/global_memory.h"
+#include "common/simt/memory/global_sums.h"
 #include "common/simt/memory/reader_list.h"
 #include "common/simt/memory/tensor_names.h"
 #include "common/simt/memory/thread_clocks.h"
@@ -56,6 +57,7 @@ class GlobalLaunchShadow {
         const GlobalRegion* region;
         std::size_t cell;
         GlobalAccessRecord write{}, read{};
+        bool adds = false;  ///< all that it wrote were additions, which may come in any order
     };
     /// A block's turn to say what it touched. As long as one lives, no other block gets a word in.
     class HandIn {
@@ -104,6 +106,8 @@ class GlobalLaunchShadow {
 
     std::uint64_t number() const { return number_; }  ///< no two launches have the same
 
+    GlobalSums sums;
+
   private:
     /// In one word: a cell needs three, and there is a cell for every element that kernels write.
     struct Party {
@@ -144,7 +148,8 @@ class GlobalLaunchShadow {
     Party party(std::uint64_t block, const GlobalAccessRecord& access);
     void note(const Instruction& instruction);
     void meet_other_block(Party newcomer, bool newcomer_writes, Party other, bool other_writes, const Touch& where);
-    static void keep_lowest_readers(Cell& cell, Party reader);
+    static void keep_lowest(Party newcomer, Party& lowest, Party& next);
+    void take_additions(const Touch& touch, const Cell& cell, std::uint64_t block);
     std::array<unsigned, 3> index_of(std::uint64_t block) const;
 
     const std::string kernel_;
@@ -156,6 +161,7 @@ class GlobalLaunchShadow {
     const GlobalRegions regions_;
     std::mutex mutex_;  // of everything below
     std::unordered_map<std::uintptr_t, std::unique_ptr<Page>> pages_;
+    std::unordered_map<std::uintptr_t, std::array<Party, 2>> adders_;  // of a cell, by its address: the lowest two
     std::vector<Instruction> instructions_;
     std::size_t recent_instruction_ = 0;
     std::optional<Conflict> first_conflict_;
@@ -213,6 +219,26 @@ class GlobalShadow {
     /// The thread has waited, at `site`, for the copy: that is its last read of the bytes.
     void release_source(HeldSource source, std::uint32_t warp_interval, SourceSite site);
 
+    /// What a copy does that the thread sets off and that goes on by itself: see ThreadClocks.
+    enum class Bulk : std::uint8_t { read, write, add };
+
+    /// What access() does, for any number of bytes.
+    void access_in_bulk(Bulk how, int tensor, const void* p, std::size_t bytes, int thread, std::uint32_t warp_interval,
+                        SourceSite site);
+
+    /// Such a copy has read its source, which was held: an agent did so, in this interval.
+    void release_source_of_agent(HeldSource source, int agent, std::uint32_t interval);
+
+    /// Such a copy writes these bytes from now until release_target(), or until the block ends: whoever touches them in
+    /// between is wrong, unless all only add.
+    HeldSource hold_target(int tensor, const void* p, std::size_t bytes, int thread, SourceSite site);
+    void release_target(HeldSource target);
+
+    /// Adds to global memory, for kernels whose accesses are not watched as well: see GlobalSums.
+    void add(void* to, const void* values, std::size_t count, std::size_t bytes, GlobalSums::Add how) {
+        sums_.add(to, values, count, bytes, how);
+    }
+
   private:
     enum class Readers : std::uint8_t { one_thread, one_warp, several_warps };
 
@@ -223,9 +249,12 @@ class GlobalShadow {
         std::uint16_t writer = 0, reader = 0, other_reader = 0;
         Readers readers = Readers::one_thread;
         std::uint8_t write_tensor = 0, read_tensor = 0;
+        std::uint8_t adds = 0;     // kLastAdds, kOnlyAdds
+        std::uint16_t stores = 0;  // bulk ones under way that write it
         SourceSite write_site, read_site, other_read_site;
     };
     static_assert(kMaxTensorNames <= 256);
+    static constexpr std::uint8_t kLastAdds = 1, kOnlyAdds = 2;  // the last write was an addition; all were
 
     /// A block touches few of the cells that a launch does, so they are gathered in chunks as it meets them.
     static constexpr std::size_t kChunkCells = 16;
@@ -248,12 +277,16 @@ class GlobalShadow {
         const GlobalRegion* region;  // null: of no copy
         std::uintptr_t address;
         std::size_t bytes;
-        GlobalAccessRecord reader;
+        GlobalAccessRecord reader;  // or writer
+        bool written = false;       // the target of a store
     };
     static constexpr HeldSource kUnwatched = UINT32_MAX;
 
     template <class Use>
     void for_each_cell(const Source& source, Use use);
+    HeldSource hold(bool write, int tensor, const void* p, std::size_t bytes, int thread, SourceSite site);
+    Source let_go(HeldSource place);
+    void make_own_additions(Cell& c);
 
     void look_up(int tensor, std::uintptr_t address);
     [[gnu::cold, gnu::noinline]] void look_back(bool write, std::uintptr_t address, std::size_t bytes,
@@ -272,6 +305,9 @@ class GlobalShadow {
     // These return while the machine is lenient.
     [[gnu::cold, gnu::noinline]] void unwritten(std::uintptr_t address, const GlobalAccessRecord& reader) const;
     [[gnu::cold, gnu::noinline]] void overwrites_source(std::uintptr_t address, const GlobalAccessRecord& writer) const;
+    [[gnu::cold, gnu::noinline]] void meets_store(const char* does, std::uintptr_t address,
+                                                  const GlobalAccessRecord& access) const;
+    const Source* holder_of(std::uintptr_t address, bool written) const;
     [[gnu::cold, gnu::noinline]] void race(const char* does, std::uintptr_t address, const GlobalAccessRecord& access,
                                            const char* did, const GlobalAccessRecord& other,
                                            bool both_update = false) const;
@@ -295,6 +331,8 @@ class GlobalShadow {
     bool lets_next_start_unwaited_ = false;
     std::vector<Source> sources_;
     std::vector<HeldSource> free_sources_;  // of sources_
+    std::optional<Bulk> bulk_;              // what these accesses belong to; nothing: the thread's own
+    GlobalSums::Log sums_;                  // what the block has added
 };
 
 }  // namespace cpu

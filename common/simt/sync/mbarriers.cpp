@@ -188,7 +188,7 @@ void Mbarriers::land(Barrier& barrier, Transfer& transfer) {
     }
     if (is_checked()) block_.clocks().add(barrier.agent, interval, barrier.arriving);
     barrier.came += std::int64_t(transfer.data.size());
-    if (transfer.landed) transfer.landed();
+    if (transfer.landed) transfer.landed(barrier.agent, interval);
 }
 
 bool Mbarriers::let_something_happen() {

@@ -34,10 +34,11 @@ class Mbarriers final : public Companion {
         std::vector<Piece> pieces{};
         std::vector<std::byte> data{};
         std::size_t element_bytes = 1;
-        std::string what{};              ///< for messages: "a bulk copy from K"
-        SourceSite site{};               ///< where it was issued
-        std::function<void()> landed{};  ///< called when it has come; may be empty
-        int thread = -1;                 ///< that issued it; bring() fills it in
+        std::string what{};  ///< for messages: "a bulk copy from K"
+        SourceSite site{};   ///< where it was issued
+        /// Called when it has come, with who brought it, and when; may be empty.
+        std::function<void(int agent, std::uint32_t interval)> landed{};
+        int thread = -1;  ///< that issued it; bring() fills it in
     };
 
     explicit Mbarriers(Block& block) : block_(block) {}

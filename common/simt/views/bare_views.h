@@ -53,6 +53,9 @@ class SharedMatrix {
     int rows_, columns_;
 };
 
+template <int Count>
+class SharedBarriers;  // sync/mbarrier_*.h
+
 class SharedArena {
   public:
     template <class T, int Rows, int Columns, int Pitch = Columns>
@@ -67,6 +70,10 @@ class SharedArena {
     template <class T>
     __device__ __forceinline__ SharedMatrix<T> matrix(const char*, int rows, int columns) {
         return SharedMatrix<T>(static_cast<T*>(carve(std::size_t(rows) * columns * sizeof(T))), rows, columns);
+    }
+    template <int Count>
+    __device__ __forceinline__ SharedBarriers<Count> barriers(const char*) {
+        return SharedBarriers<Count>(carve(Count * sizeof(std::uint64_t)));
     }
     __device__ __forceinline__ void start_over() { used_ = 0; }
 

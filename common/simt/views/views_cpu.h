@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "common/simt/language/float16.h"
+#include "common/simt/language/float8.h"
 #include "common/simt/language/vector.h"
 #include "common/simt/machine/block.h"
 #include "common/simt/views/panel_tile_cpu.h"
@@ -141,7 +142,8 @@ class SharedArena {
     /// Count barriers side by side, 8 bytes each.
     template <int Count>
     SharedBarriers<Count> barriers(const char* name, SourceSite site = SourceSite::here()) {
-        return SharedBarriers<Count>(carve({.name = name, .rows = 1, .columns = Count, .pitch = Count}, 8, 16, site), name);
+        return SharedBarriers<Count>(carve({.name = name, .rows = 1, .columns = Count, .pitch = Count}, 8, 16, site),
+                                     name);
     }
 
     /// The next tile begins at the first byte again, in place of the tiles carved so far. For bytes that one step of a
@@ -169,7 +171,7 @@ template <class T>
 T* dynamic_shared_memory() {
     // The garbage at a block's start is a NaN that no arithmetic gives, but also the integer -1.
     constexpr bool numbers = std::is_floating_point_v<T> || std::is_same_v<T, f16> || std::is_same_v<T, bf16> ||
-                             std::is_same_v<T, float2> || std::is_same_v<T, float4>;
+                             Float8<T> || std::is_same_v<T, float2> || std::is_same_v<T, float4>;
     Block::current().shared.lend_to_bare_pointer(!numbers);
     return reinterpret_cast<T*>(Block::current().shared.data());
 }

@@ -1,0 +1,272 @@
+#include "common/simt/copies/bulk_copies.h"
+
+#include <cstring>
+#include <utility>
+
+#include "common/simt/memory/global_memory.h"
+#include "common/simt/report/leniency.h"
+#include "common/simt/sync/mbarriers.h"
+
+namespace simt {
+inline namespace cpu {
+namespace {
+
+constexpr int kBoxAlignment = 128, kPiece = 16;
+
+std::string shape_text(int rows, int columns) {
+    return std::to_string(rows) + " x " + std::to_string(columns) + " elements";
+}
+
+}  // namespace
+
+void BulkCopies::start_block(int threads) { threads_.assign(std::size_t(threads), {}); }
+
+void BulkCopies::fail(Fault fault, SourceSite site, std::string what, std::string advice) const {
+    block_.fail({.fault = fault,
+                 .first = {block_.thread(), site},
+                 .what = "thread " + std::to_string(block_.thread()) + ": " + std::move(what),
+                 .advice = std::move(advice)});
+}
+
+std::string BulkCopies::described(const char* call, int tensor, const char* way, std::uint32_t offset) const {
+    return std::string(call) + " of " + tensor_name(tensor) + way + block_.shared.element_name(offset, block_.thread());
+}
+
+// --- What fits ------------------------------------------------------------------------------------------------------
+
+void BulkCopies::check_made(const char* call, const TensorMapShape& map, SourceSite site) const {
+    block_.require_feature(Feature::tma, site);
+    if (map.rank > 0) return;
+    fail(Fault::bad_descriptor, site, std::string(call) + " with a tensor map that was never made",
+         "make the map on the host, by tensor_map() or tile_map(), and hand it to the kernel as a __grid_constant__ "
+         "parameter");
+}
+
+void BulkCopies::check(const char* call, const Box& box) const {
+    check_made(call, box.map, box.site);
+    const BoxPlace& place = box.place;
+    const std::string what = described(call, box.tensor, ", with the part of a tile at ", place.offset);
+    if (box.map.swizzle != place.swizzle)
+        fail(
+            Fault::bad_descriptor, box.site,
+            what + ": the tile has " + (place.swizzle == Swizzle::none ? "" : "a ") + name_of(place.swizzle) +
+                ", the map " + (box.map.swizzle == Swizzle::none ? "" : "a ") + name_of(box.map.swizzle),
+            "elements would lie elsewhere than where the tile looks for them: make the map with the tile's Swizzle, as "
+            "tile_map() does");
+    const int columns = place.row_bytes / box.map.element_bytes;
+    if (box.map.rows() != place.rows || box.map.columns() != columns)
+        fail(Fault::bad_descriptor, box.site,
+             what + ": a box of the map has " + shape_text(box.map.rows(), box.map.columns()) + ", " +
+                 (place.swizzle == Swizzle::none ? "the tile " : "a panel of the tile ") +
+                 shape_text(place.rows, columns),
+             "the map says how much one copy moves, not the tile: make it for this tile's rows and columns, as "
+             "tile_map() does");
+    if (place.offset % kBoxAlignment != 0)
+        fail(
+            Fault::misaligned, box.site,
+            what + ", which begins " + std::to_string(place.offset % kBoxAlignment) + " bytes beyond a multiple of 128",
+            "TMA copies to and from shared memory at multiples of 128 bytes: carve panel tiles, or carve the tile "
+            "before others whose bytes are no multiple of 128");
+}
+
+void BulkCopies::check(const char* call, const Bytes& bytes) const {
+    block_.require_feature(Feature::tma, bytes.site);
+    const std::string what = std::string(call) + " of " + std::to_string(bytes.bytes) + " bytes";
+    const auto address = reinterpret_cast<std::uintptr_t>(bytes.global);
+    if (bytes.bytes <= 0 || bytes.bytes % kPiece != 0 || bytes.shared % kPiece != 0 || address % kPiece != 0)
+        fail(Fault::misaligned, bytes.site,
+             what + " between " + global_element_name(bytes.tensor, address) + ", " + std::to_string(address % kPiece) +
+                 " bytes beyond a multiple of 16, and " + block_.shared.element_name(bytes.shared, block_.thread()) +
+                 ", " + std::to_string(bytes.shared % kPiece) + " bytes beyond one",
+             "bulk copies move a multiple of 16 bytes, from and to addresses that are multiples of 16");
+    if (!is_checked()) return;
+    const SharedMemory::Region* const tile = block_.shared.region_at(bytes.shared, block_.thread());
+    const std::size_t end = tile ? tile->end() : block_.shared.bytes();
+    if (bytes.shared + std::size_t(bytes.bytes) > end)
+        fail(Fault::out_of_bounds, bytes.site,
+             what + " at " + block_.shared.element_name(bytes.shared, block_.thread()) + " goes " +
+                 std::to_string(bytes.shared + std::size_t(bytes.bytes) - end) + " bytes beyond the tile's end",
+             "count bytes, not elements: rows * columns * sizeof(T) at most");
+    const std::optional<GlobalView> view = global_view(bytes.tensor, address);
+    if (!view || view->rank == 0) return;
+    const auto last = std::size_t(view->rank - 1);
+    const auto first_index = *indices_of(*view, address);
+    const std::int64_t count = bytes.bytes / std::int64_t(view->element_bytes);
+    const bool side_by_side = view->strides[last] == 1;
+    if (side_by_side && first_index[last] + count <= view->extents[last]) return;
+    if (const auto end_index = indices_of(*view, address + std::uintptr_t(bytes.bytes) - view->element_bytes)) {
+        // Over the ends of rows, where the next row follows at once.
+        std::int64_t passed = 0, size = 1;
+        for (std::size_t d = last + 1; d-- > 0; size *= view->extents[d])
+            passed += ((*end_index)[d] - first_index[d]) * size;
+        if (side_by_side && passed == count - 1) return;
+    }
+    fail(Fault::out_of_bounds, bytes.site,
+         what + " from " + global_element_name(bytes.tensor, address) + " on goes beyond the row of " +
+             std::to_string(view->extents[last]) + " elements",
+         "bulk copies know nothing of a tensor's ends, unlike copies by a tensor map: copy less at a ragged end, a "
+         "multiple of 16 bytes, or pad the tensor");
+}
+
+// --- Loads ----------------------------------------------------------------------------------------------------------
+
+void BulkCopies::read_global(int tensor, const void* from, std::size_t bytes, SourceSite site,
+                             std::vector<GlobalShadow::HeldSource>& held) {
+    if (!is_checked()) return;
+    const int thread = block_.thread();
+    block_.traffic.bulk_global(false, tensor, from, bytes, thread, site);
+    block_.global.access_in_bulk(GlobalShadow::Bulk::read, tensor, from, bytes, thread, block_.warp_interval(), site);
+    held.push_back(block_.global.hold_source(tensor, from, bytes, thread, site));
+}
+
+void BulkCopies::bring(std::uint32_t barrier, const BoxPlace& place, std::vector<std::byte>&& data, int element_bytes,
+                       std::string what, SourceSite site, std::vector<GlobalShadow::HeldSource>&& held) {
+    if (is_checked()) block_.traffic.bulk_shared(true, place.offset, data.size(), block_.thread(), site);
+    Mbarriers::Transfer transfer{.pieces = {{place.offset, std::uint32_t(data.size())}},
+                                 .data = std::move(data),
+                                 .element_bytes = std::size_t(element_bytes),
+                                 .what = std::move(what),
+                                 .site = site};
+    if (!held.empty())
+        transfer.landed = [&block = block_, held = std::move(held)](int agent, std::uint32_t interval) {
+            for (const GlobalShadow::HeldSource source : held)
+                block.global.release_source_of_agent(source, agent, interval);
+        };
+    block_.companion<Mbarriers>().bring(barrier, std::move(transfer));
+}
+
+void BulkCopies::load(const char* call, const Box& box, std::uint32_t barrier) {
+    check(call, box);
+    const BoxPlace& place = box.place;
+    const int width = box.map.element_bytes;
+    std::vector<std::byte> data(place.bytes());  // zeros
+    std::vector<GlobalShadow::HeldSource> held;
+    for_each_row(box.map, box.at, [&](const BoxRow& row) {
+        read_global(box.tensor, row.address, std::size_t(row.count * width), box.site, held);
+        for_each_piece(row.first * width, row.count * width, [&](int byte, int bytes) {
+            std::memcpy(data.data() + (place.offset_of(row.row, byte) - place.offset),
+                        row.address + (byte - row.first * width), std::size_t(bytes));
+        });
+    });
+    bring(barrier, place, std::move(data), width, described(call, box.tensor, " to ", place.offset), box.site,
+          std::move(held));
+}
+
+void BulkCopies::load(const char* call, const Bytes& b, std::uint32_t barrier) {
+    check(call, b);
+    std::vector<GlobalShadow::HeldSource> held;
+    read_global(b.tensor, b.global, std::size_t(b.bytes), b.site, held);
+    const auto* const from = static_cast<const std::byte*>(b.global);
+    bring(barrier, {.offset = b.shared, .rows = 1, .row_bytes = b.bytes}, {from, from + b.bytes}, b.element_bytes,
+          described(call, b.tensor, " to ", b.shared), b.site, std::move(held));
+}
+
+// --- Stores ---------------------------------------------------------------------------------------------------------
+
+BulkCopies::Store& BulkCopies::begin_store(std::string what, SourceSite site) {
+    Thread& thread = threads_[std::size_t(block_.thread())];
+    Store store{.what = std::move(what), .site = site, .group = thread.groups};
+    if (is_checked()) {
+        if (thread.agent < 0)
+            thread.agent = block_.add_agent("a bulk store of thread " + std::to_string(block_.thread()));
+        store.interval = block_.open_agent_interval();
+    } else {
+        thread.under_way.clear();  // nobody asks for it again
+    }
+    return thread.under_way.emplace_back(std::move(store));
+}
+
+void BulkCopies::read_shared(const Store& store, std::uint32_t offset, int bytes, int element_bytes) {
+    if (!is_checked()) return;
+    const int thread = block_.thread();
+    block_.traffic.bulk_shared(false, offset, std::size_t(bytes), thread, store.site);
+    block_.shared.read_by_agent(offset, std::size_t(bytes), std::size_t(element_bytes), thread,
+                                threads_[std::size_t(thread)].agent, store.interval, store.site);
+}
+
+void BulkCopies::write_global(Store& store, int tensor, void* to, const void* values, int bytes, int element_bytes,
+                              GlobalSums::Add add) {
+    const auto size = std::size_t(bytes);
+    if (is_checked()) {
+        const int thread = block_.thread();
+        block_.traffic.bulk_global(true, tensor, to, size, thread, store.site);
+        block_.global.access_in_bulk(add ? GlobalShadow::Bulk::add : GlobalShadow::Bulk::write, tensor, to, size,
+                                     thread, block_.warp_interval(), store.site);
+        store.targets.push_back(block_.global.hold_target(tensor, to, size, thread, store.site));
+    }
+    if (add)
+        block_.global.add(to, values, size / std::size_t(element_bytes), size, add);
+    else
+        std::memcpy(to, values, size);
+}
+
+void BulkCopies::store(const char* call, const Box& box, GlobalSums::Add add) {
+    check(call, box);
+    const BoxPlace& place = box.place;
+    const int width = box.map.element_bytes;
+    Store& store = begin_store(described(call, box.tensor, " from ", place.offset), box.site);
+    std::vector<std::byte> values(std::size_t(place.row_bytes));
+    for_each_row(box.map, box.at, [&](const BoxRow& row) {
+        const int bytes = row.count * width;
+        // A swizzle moves pieces inside their row: a whole one is read as it lies.
+        const bool whole = bytes == place.row_bytes;
+        if (whole) read_shared(store, place.offset + std::uint32_t(row.row * place.row_bytes), bytes, width);
+        for_each_piece(row.first * width, bytes, [&](int byte, int piece) {
+            const std::uint32_t from = place.offset_of(row.row, byte);
+            if (!whole) read_shared(store, from, piece, width);
+            std::memcpy(values.data() + (byte - row.first * width), block_.shared.data() + from, std::size_t(piece));
+        });
+        write_global(store, box.tensor, row.address, values.data(), bytes, width, add);
+    });
+}
+
+void BulkCopies::store(const char* call, const Bytes& b, GlobalSums::Add add) {
+    check(call, b);
+    Store& store = begin_store(described(call, b.tensor, " from ", b.shared), b.site);
+    read_shared(store, b.shared, b.bytes, b.element_bytes);
+    write_global(store, b.tensor, b.global, block_.shared.data() + b.shared, b.bytes, b.element_bytes, add);
+}
+
+void BulkCopies::commit() { ++threads_[std::size_t(block_.thread())].groups; }
+
+void BulkCopies::wait(int allowed, bool until_read) {
+    if (!is_checked()) return;
+    Thread& thread = threads_[std::size_t(block_.thread())];
+    std::uint32_t read_up_to = 0;
+    for (Store& store : thread.under_way) {
+        if (store.group >= thread.groups - allowed) break;
+        store.has_read = true;
+        read_up_to = store.interval;
+    }
+    if (read_up_to > 0) block_.clocks().learn(block_.thread(), thread.agent, read_up_to);
+    while (!until_read && !thread.under_way.empty() && thread.under_way.front().group < thread.groups - allowed) {
+        for (const GlobalShadow::HeldSource target : thread.under_way.front().targets)
+            block_.global.release_target(target);
+        thread.under_way.pop_front();
+    }
+}
+
+void BulkCopies::thread_returns() {
+    const Thread& thread = threads_[std::size_t(block_.thread())];
+    if (!is_checked() || thread.under_way.empty() || thread.under_way.back().has_read || ScopedLeniency::active())
+        return;
+    int left = 0;
+    const Store* oldest = nullptr;
+    for (const Store& store : thread.under_way) {
+        if (store.has_read) continue;
+        if (!oldest) oldest = &store;
+        ++left;
+    }
+    const bool committed = oldest->group < thread.groups;
+    block_.fail({.fault = Fault::copy_not_awaited,
+                 .first = {block_.thread(), oldest->site},
+                 .what = "thread " + std::to_string(block_.thread()) + " returns while " + std::to_string(left) +
+                         " of its bulk stores may still read shared memory, the oldest a " + oldest->what +
+                         (committed ? "" : ", which was never committed to a group"),
+                 .advice = std::string(committed ? "" : "call commit_stores() after the stores, and then ") +
+                           "wait_stores_read<0>() in the last step: when a block ends, its shared memory becomes "
+                           "another block's"});
+}
+
+}  // namespace cpu
+}  // namespace simt
