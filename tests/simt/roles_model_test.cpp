@@ -12,6 +12,7 @@ const FaultChecks checks("roles_model_test.cpp");
 using RegisterPool = OnHopper;
 using Election = OnHopper;
 using Stmatrix = OnHopper;
+using WholeWarp = OnHopper;
 
 constexpr Shape kThreeGroups{.block = 384};
 constexpr Shape kOneWarp{.block = 32, .shared_bytes = 32 * 16};
@@ -155,6 +156,20 @@ TEST_F(Election, InHalfAWarp) {
                    .first = {16, "whole"},
                    .second = {0, "half"},
                    .says = {"elect.sync"}});
+}
+
+// --- values of a warp -----------------------------------------------------------------------------------------------
+
+TEST_F(WholeWarp, HasOneValue) {
+    int right = 0;
+    run({.block = 96}, [&right] { right += same_in_warp(warp()) == int(threadIdx.x) / 32; });
+    EXPECT_EQ(right, 96);
+    const auto kernel = [] { same_in_warp(int(threadIdx.x) / 48); };  // @two values
+    checks.expect({.block = 96}, kernel,
+                  {.fault = Fault::invalid_collective,
+                   .first = {48, "two values"},
+                   .second = {32, "two values"},
+                   .says = {"same_in_warp() of thread 48 with 1, but thread 32 of its warp has 0"}});
 }
 
 // --- stmatrix -------------------------------------------------------------------------------------------------------

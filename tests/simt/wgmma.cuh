@@ -158,6 +158,8 @@ void launch_product(const ProductTrial& t) {
     if (t.n != 96) return launch_columns<8, 16, 64, 80, 128, 176, 256>(t);
     if (t.a.type == simt::ElementType::f16) launch_layout<simt::f16>(t);
     if (t.a.type == simt::ElementType::bf16) launch_layout<simt::bf16>(t);
+    if (t.a.type == simt::ElementType::e4m3) launch_layout<simt::e4m3>(t);
+    if (t.a.type == simt::ElementType::e5m2) launch_layout<simt::e5m2>(t);
 }
 
 template <class T>

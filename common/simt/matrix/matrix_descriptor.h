@@ -53,7 +53,7 @@ __host__ __device__ constexpr std::uint64_t descriptor_of(std::uint32_t address,
     const std::uint32_t place = address / 16 + std::uint32_t(row * (span / 16)) +
                                 std::uint32_t(column / Tile::panel_columns * (Tile::panel_stride / 16)) +
                                 std::uint32_t(column % Tile::panel_columns * element / 16);
-    return std::uint64_t{high} << 32 | (place | std::uint32_t(Tile::panel_stride / 16) << 16);
+    return std::uint64_t{high} << 32 | (place + (std::uint32_t(Tile::panel_stride / 16) << 16));
 }
 
 static_assert(MatrixDescriptor::from_bits(MatrixDescriptor{1024, 16384, 1024, 0, Swizzle::b128}.bits()).leading == 16384);
