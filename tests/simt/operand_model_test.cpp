@@ -1,5 +1,5 @@
-// What the CPU machine says about operands of wgmma in shared memory: wrong descriptors, and tiles that are not ready or that
-// change under way.
+// What the CPU machine says about operands of wgmma in shared memory: wrong descriptors, and tiles that are not ready
+// or that change under way.
 
 #include <gtest/gtest.h>
 
@@ -65,9 +65,10 @@ TEST_F(Descriptors, HaveNoSwizzleWhereTheTileHas) {
 }
 
 TEST_F(Descriptors, HaveAWrongStride) {
-    expect(kOneGroup, with_changed<Major::k>([](MatrixDescriptor& d) { d.stride = 128; }),
-           bad_descriptor("changed", {"has a stride byte offset of 128, but from one group of eight rows to the next of "
-                                      "K_j it is 1024 bytes"}));
+    expect(
+        kOneGroup, with_changed<Major::k>([](MatrixDescriptor& d) { d.stride = 128; }),
+        bad_descriptor("changed", {"has a stride byte offset of 128, but from one group of eight rows to the next of "
+                                   "K_j it is 1024 bytes"}));
 }
 
 TEST_F(Descriptors, HaveAWrongDistanceOfPanels) {
@@ -88,7 +89,8 @@ TEST_F(Descriptors, HaveAWrongDistanceOfPanels) {
         wait_products<0>(O);
     };
     expect(kOneGroup, kernel,
-           bad_descriptor("panels", {"has a leading byte offset of 1024, but from one panel to the next of V_j it is 8192"}));
+           bad_descriptor("panels",
+                          {"has a leading byte offset of 1024, but from one panel to the next of V_j it is 8192"}));
 }
 
 TEST_F(Descriptors, BeginBetweenTwoPatterns) {
@@ -111,9 +113,10 @@ TEST_F(Descriptors, HaveABaseOffset) {
 }
 
 TEST_F(Descriptors, LeaveTheTile) {
-    expect(kOneGroup, with_changed<Major::k>([](MatrixDescriptor& d) { d.address += 8 * 128; }),
-           bad_descriptor("changed", {"leaves the tile: 64 rows of 16 columns from K_j(8, 0) on, but K_j has 64 rows of "
-                                      "64 columns"}));
+    expect(
+        kOneGroup, with_changed<Major::k>([](MatrixDescriptor& d) { d.address += 8 * 128; }),
+        bad_descriptor("changed", {"leaves the tile: 64 rows of 16 columns from K_j(8, 0) on, but K_j has 64 rows of "
+                                   "64 columns"}));
     expect(kOneGroup, with_changed<Major::mn>([](MatrixDescriptor& d) { d.address += 56 * 128; }),
            bad_descriptor("changed", {"leaves the tile: 16 rows of 64 columns from K_j(56, 0) on"}));
     expect(kOneGroup, with_changed<Major::mn, 128>([](MatrixDescriptor& d) { d.leading = 8192; }),
@@ -136,11 +139,12 @@ TEST_F(Descriptors, TakeMoreRowsThanTheStageHas) {
         commit_products();
         wait_products<0>(S);
     };
-    expect(kOneGroup, kernel,
-           {.fault = Fault::bad_descriptor,
-            .first = {0, "short stage"},
-            .says = {"B takes 64 rows of 16 columns of K ring from (0, 0) on, counted from row 32 of the tile, but there "
-                     "are only 32 rows of 64 columns"}});
+    expect(
+        kOneGroup, kernel,
+        {.fault = Fault::bad_descriptor,
+         .first = {0, "short stage"},
+         .says = {"B takes 64 rows of 16 columns of K ring from (0, 0) on, counted from row 32 of the tile, but there "
+                  "are only 32 rows of 64 columns"}});
 }
 
 TEST_F(Descriptors, OfARowsThatAreNotThere) {
@@ -243,8 +247,9 @@ TEST_F(Descriptors, WithoutASwizzleLeaveTheTile) {
         wait_products<0>(S);
     };
     expect(kOneGroup, kernel,
-           bad_descriptor("strides", {"leaves the tile: its element (32, 8) would be at byte 10240, but K_j has bytes 8192 "
-                                      "to 10239"}));
+           bad_descriptor("strides",
+                          {"leaves the tile: its element (32, 8) would be at byte 10240, but K_j has bytes 8192 "
+                           "to 10239"}));
 }
 
 // --- memory ---------------------------------------------------------------------------------------------------------
@@ -257,8 +262,9 @@ TEST_F(OperandMemory, NobodyHasWrittenTheTile) {
         __syncthreads();
         multiply_by<64>(t, k_major(t.K_j, 0, 0));  // @hollow
     };
-    expect(kOneGroup, kernel,
-           {.fault = Fault::uninitialised_read, .first = {kSome, "hollow"}, .says = {"reads K_j(", "which nobody has"}});
+    expect(
+        kOneGroup, kernel,
+        {.fault = Fault::uninitialised_read, .first = {kSome, "hollow"}, .says = {"reads K_j(", "which nobody has"}});
 }
 
 TEST_F(OperandMemory, OneElementIsMissing) {

@@ -24,7 +24,8 @@ struct Tiles {
 };
 inline Tiles tiles() {
     SharedArena arena;
-    const auto Q_i = arena.panels<f16, 64, 64, Swizzle::b128>("Q_i"), K_j = arena.panels<f16, 64, 64, Swizzle::b128>("K_j"),
+    const auto Q_i = arena.panels<f16, 64, 64, Swizzle::b128>("Q_i"),
+               K_j = arena.panels<f16, 64, 64, Swizzle::b128>("K_j"),
                V_j = arena.panels<f16, 64, 64, Swizzle::b128>("V_j");
     return {Q_i, K_j, V_j};
 }

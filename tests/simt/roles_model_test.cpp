@@ -33,7 +33,8 @@ TEST_F(RegisterPool, RegistersGoRound) {
             claim_registers<160>();
     });
     expect_clean(kTwoGroups, [] {  // 256 each at first
-        if (warpgroup() == 1) release_registers<56>();
+        if (warpgroup() == 1)
+            release_registers<56>();
         else
             claim_registers<256>();
     });
@@ -57,11 +58,12 @@ TEST_F(RegisterPool, MoreThanThereAre) {
         else
             claim_registers<240>();  // @too many
     };
-    checks.expect(kThreeGroups, kernel,
-                  {.fault = Fault::deadlock,
-                   .first = {256, "too many"},
-                   .says = {"warpgroup 2 claims 240 a thread and has 168",
-                            "40, 240, 240 registers a thread of the warpgroups make 66560, of 64512 that the block has"}});
+    checks.expect(
+        kThreeGroups, kernel,
+        {.fault = Fault::deadlock,
+         .first = {256, "too many"},
+         .says = {"warpgroup 2 claims 240 a thread and has 168",
+                  "40, 240, 240 registers a thread of the warpgroups make 66560, of 64512 that the block has"}});
 }
 
 TEST_F(RegisterPool, OneWarpgroupAfterTheOther) {
@@ -81,10 +83,11 @@ TEST_F(RegisterPool, NobodyReleases) {
     const auto kernel = [] {
         if (warpgroup() == 1) claim_registers<240>();  // @alone
     };
-    checks.expect(kThreeGroups, kernel,
-                  {.fault = Fault::deadlock,
-                   .first = {128, "alone"},
-                   .says = {"threads 128 to 255 wait for registers: warpgroup 1 claims 240 a thread and has 168; 0 are free"}});
+    checks.expect(
+        kThreeGroups, kernel,
+        {.fault = Fault::deadlock,
+         .first = {128, "alone"},
+         .says = {"threads 128 to 255 wait for registers: warpgroup 1 claims 240 a thread and has 168; 0 are free"}});
 }
 
 TEST_F(RegisterPool, AReleaseThatRaises) {
@@ -151,11 +154,9 @@ TEST_F(Election, InHalfAWarp) {
         if (lane() < 16) elect_one();  // @half
         __syncwarp();                  // @whole
     };
-    checks.expect(kOneWarp, kernel,
-                  {.fault = Fault::collective_divergence,
-                   .first = {16, "whole"},
-                   .second = {0, "half"},
-                   .says = {"elect.sync"}});
+    checks.expect(
+        kOneWarp, kernel,
+        {.fault = Fault::collective_divergence, .first = {16, "whole"}, .second = {0, "half"}, .says = {"elect.sync"}});
 }
 
 // --- values of a warp -----------------------------------------------------------------------------------------------

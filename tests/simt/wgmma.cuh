@@ -1,4 +1,5 @@
-// Kernels that show what wgmma, stmatrix, elect.sync and setmaxnreg do on each machine. nvcc compiles them for sm_90a alone.
+// Kernels that show what wgmma, stmatrix, elect.sync and setmaxnreg do on each machine. nvcc compiles them for sm_90a
+// alone.
 
 #include "tests/simt/wgmma.h"
 
@@ -164,8 +165,8 @@ void launch_product(const ProductTrial& t) {
 
 template <class T>
 __global__ void __launch_bounds__(128, 1)
-    scores_kernel(simt::GlobalTensor<const T, 2> q, simt::GlobalTensor<const T, 2> k,
-                  simt::GlobalTensor<const T, 2> v, simt::GlobalTensor<float, 2> o) {
+    scores_kernel(simt::GlobalTensor<const T, 2> q, simt::GlobalTensor<const T, 2> k, simt::GlobalTensor<const T, 2> v,
+                  simt::GlobalTensor<float, 2> o) {
     const int thread = int(threadIdx.x);
     simt::SharedArena arena;
     const auto Q_i = arena.panels<T, 64, 64, simt::Swizzle::b128>("Q_i");
@@ -189,8 +190,7 @@ __global__ void __launch_bounds__(128, 1)
     for (int step = 0; step < 4; ++step) P_ij[step] = simt::to_operand<T>(S_ij, step);
     simt::begin_products(O_i, P_ij);
 #pragma unroll
-    for (int step = 0; step < 4; ++step)
-        simt::multiply(O_i, P_ij[step], simt::mn_major(V_j, 16 * step, 0), step > 0);
+    for (int step = 0; step < 4; ++step) simt::multiply(O_i, P_ij[step], simt::mn_major(V_j, 16 * step, 0), step > 0);
     simt::commit_products();
     simt::wait_products<0>(O_i, P_ij);
     for (int i = 0; i < O_i.size; ++i) o(O_i.row(thread, i), O_i.column(thread, i)) = O_i[i];
@@ -250,10 +250,9 @@ void launch_stmatrix(const StmatrixTrial& t) {
     config.blockDim = dim3(32);
     config.dynamicSmemBytes = simt::shared_bytes<std::uint16_t>(32, 24);
     config.stream = static_cast<cudaStream_t>(t.stream);
-    simt::launch("stmatrix_kernel", config,
-                 t.transposed ? stmatrix_kernel<matrices, true> : stmatrix_kernel<matrices, false>,
-                 simt::global_tensor<const std::uint32_t, 2>(t.registers),
-                 simt::global_tensor<std::uint16_t, 2>(t.rows));
+    simt::launch(
+        "stmatrix_kernel", config, t.transposed ? stmatrix_kernel<matrices, true> : stmatrix_kernel<matrices, false>,
+        simt::global_tensor<const std::uint32_t, 2>(t.registers), simt::global_tensor<std::uint16_t, 2>(t.rows));
 }
 
 void launch_stmatrix(const StmatrixTrial& t) {

@@ -17,8 +17,8 @@ enum class SourceOfA {
 /// The rows of two warpgroups, and the k of a trial's products.
 inline constexpr int kTrialRows = 128, kTrialDepth = 128;
 
-/// d = a b, or d = a b + c, by two warpgroups of 64 rows each, in steps of one product. B lies in the second stage of a ring,
-/// and the first holds NaN.
+/// d = a b, or d = a b + c, by two warpgroups of 64 rows each, in steps of one product. B lies in the second stage of a
+/// ring, and the first holds NaN.
 struct ProductTrial {
     simt::TensorArgument a;  ///< [128, 128] of f16, bf16, e4m3 or e5m2; mn-major: transposed
     simt::TensorArgument b;  ///< [N, 128], k-major; else [128, N]
@@ -44,8 +44,8 @@ struct ScoresTrial {
 /// Writes four 8x8 matrices of 16-bit elements with one stmatrix, in one block of one warp.
 struct StmatrixTrial {
     simt::TensorArgument registers;  ///< [32, 4], 32 bits of each lane
-    simt::TensorArgument rows;       ///< [32, 8], 16-bit patterns: what lies in the tile then; -1 where nothing was written
-    int matrices = 4;                ///< 1, 2 or 4
+    simt::TensorArgument rows;  ///< [32, 8], 16-bit patterns: what lies in the tile then; -1 where nothing was written
+    int matrices = 4;           ///< 1, 2 or 4
     bool transposed = false;
     void* stream = nullptr;
 };

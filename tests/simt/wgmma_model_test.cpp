@@ -20,8 +20,7 @@ void expect(const Shape& shape, Kernel kernel, const Expected& expected) {
 }
 
 /// S = Q_i K_j^T, one step of it.
-void multiply_once(Accumulator<64>& S, const Tiles& t, bool accumulate = false,
-                   SourceSite site = SourceSite::here()) {
+void multiply_once(Accumulator<64>& S, const Tiles& t, bool accumulate = false, SourceSite site = SourceSite::here()) {
     multiply(S, k_major(t.Q_i, 0, 0), k_major(t.K_j, 0, 0), accumulate, site);
 }
 
@@ -46,11 +45,12 @@ TEST_F(ProductRegisters, AnAccumulatorIsReadBeforeTheWait) {
         static_cast<void>(x);
     };
     expect(kOneGroup, kernel,
-                  {.fault = Fault::product_in_flight,
-                   .first = {kSome, "early read"},
-                   .second = {kSome, "read product"},
-                   .says = {" uses element 5 of an accumulator, row ", ", which a product is still computing; nobody has waited for its group yet",
-                            "wait_products<0>() first"}});
+           {.fault = Fault::product_in_flight,
+            .first = {kSome, "early read"},
+            .second = {kSome, "read product"},
+            .says = {" uses element 5 of an accumulator, row ",
+                     ", which a product is still computing; nobody has waited for its group yet",
+                     "wait_products<0>() first"}});
 }
 
 TEST_F(ProductRegisters, AnAccumulatorIsWrittenBeforeTheCommit) {
@@ -64,10 +64,10 @@ TEST_F(ProductRegisters, AnAccumulatorIsWrittenBeforeTheCommit) {
         wait_products<0>(S);
     };
     expect(kOneGroup, kernel,
-                  {.fault = Fault::product_in_flight,
-                   .first = {kSome, "early write"},
-                   .second = {kSome, "open product"},
-                   .says = {"no commit_products() has followed the product", "then wait_products<0>()"}});
+           {.fault = Fault::product_in_flight,
+            .first = {kSome, "early write"},
+            .second = {kSome, "open product"},
+            .says = {"no commit_products() has followed the product", "then wait_products<0>()"}});
 }
 
 TEST_F(ProductRegisters, TheWaitLeavesTheProductUnderWay) {
@@ -85,12 +85,12 @@ TEST_F(ProductRegisters, TheWaitLeavesTheProductUnderWay) {
         wait_products<0>(O);
     };
     expect(kOneGroup, kernel,
-                  {.fault = Fault::product_in_flight,
-                   .first = {kSome, "of the second group"},
-                   .second = {kSome, "second group"},
-                   .says = {"the last wait, at " + checks.place("short wait") +
-                                ", was for all but the newest 1 of the groups, and 0 are newer than the product's",
-                            "wait_products<0>() first"}});
+           {.fault = Fault::product_in_flight,
+            .first = {kSome, "of the second group"},
+            .second = {kSome, "second group"},
+            .says = {"the last wait, at " + checks.place("short wait") +
+                         ", was for all but the newest 1 of the groups, and 0 are newer than the product's",
+                     "wait_products<0>() first"}});
 }
 
 TEST_F(ProductRegisters, AnAccumulatorIsCopiedUnderWay) {
@@ -105,10 +105,10 @@ TEST_F(ProductRegisters, AnAccumulatorIsCopiedUnderWay) {
         static_cast<void>(copy);
     };
     expect(kOneGroup, kernel,
-                  {.fault = Fault::product_in_flight,
-                   .first = {kSome, "copy"},
-                   .second = {kSome, "copied product"},
-                   .says = {" copies an accumulator, which a product is still computing"}});
+           {.fault = Fault::product_in_flight,
+            .first = {kSome, "copy"},
+            .second = {kSome, "copied product"},
+            .says = {" copies an accumulator, which a product is still computing"}});
 }
 
 TEST_F(ProductRegisters, AnAccumulatorGoesOutOfScopeUnderWay) {
@@ -123,10 +123,10 @@ TEST_F(ProductRegisters, AnAccumulatorGoesOutOfScopeUnderWay) {
         wait_products<0>();  // @after scope
     };
     expect(kOneGroup, kernel,
-                  {.fault = Fault::product_in_flight,
-                   .first = {kSome, "after scope"},
-                   .second = {kSome, "lost product"},
-                   .says = {"has gone out of scope while a product was computing it"}});
+           {.fault = Fault::product_in_flight,
+            .first = {kSome, "after scope"},
+            .second = {kSome, "lost product"},
+            .says = {"has gone out of scope while a product was computing it"}});
 }
 
 TEST_F(ProductRegisters, AnAccumulatorIsWrittenThroughAReference) {
@@ -141,9 +141,9 @@ TEST_F(ProductRegisters, AnAccumulatorIsWrittenThroughAReference) {
         wait_products<0>(S);  // @sees reference
     };
     expect(kOneGroup, kernel,
-                  {.fault = Fault::product_in_flight,
-                   .first = {kSome, "sees reference"},
-                   .says = {"element 7 of an accumulator of thread ", "through a reference or a pointer"}});
+           {.fault = Fault::product_in_flight,
+            .first = {kSome, "sees reference"},
+            .says = {"element 7 of an accumulator of thread ", "through a reference or a pointer"}});
 }
 
 TEST_F(ProductRegisters, TheWaitDoesNotNameTheAccumulator) {
@@ -158,26 +158,26 @@ TEST_F(ProductRegisters, TheWaitDoesNotNameTheAccumulator) {
         S[0] += 1.0f;         // @unnamed
     };
     expect(kOneGroup, kernel,
-                  {.fault = Fault::product_in_flight,
-                   .first = {kSome, "unnamed"},
-                   .second = {kSome, "names another"},
-                   .says = {"its product is done, but no wait_products() has named the accumulator"}});
+           {.fault = Fault::product_in_flight,
+            .first = {kSome, "unnamed"},
+            .second = {kSome, "names another"},
+            .says = {"its product is done, but no wait_products() has named the accumulator"}});
 }
 
 TEST_F(ProductRegisters, AProductWithoutAFence) {
     const auto kernel = [] {
         const Tiles t = ready_tiles();
-        Accumulator<64> S;                 // @made
-        multiply_once(S, t);               // @unfenced
+        Accumulator<64> S;    // @made
+        multiply_once(S, t);  // @unfenced
         commit_products();
         wait_products<0>(S);
     };
     expect(kOneGroup, kernel,
-                  {.fault = Fault::unready_registers,
-                   .first = {kSome, "unfenced"},
-                   .second = {kSome, "made"},
-                   .says = {"a product uses an accumulator of thread ", "and no begin_products() has named it since",
-                            "wgmma.fence"}});
+           {.fault = Fault::unready_registers,
+            .first = {kSome, "unfenced"},
+            .second = {kSome, "made"},
+            .says = {"a product uses an accumulator of thread ", "and no begin_products() has named it since",
+                     "wgmma.fence"}});
 }
 
 TEST_F(ProductRegisters, AnAccumulatorIsScaledAfterTheFence) {
@@ -192,10 +192,10 @@ TEST_F(ProductRegisters, AnAccumulatorIsScaledAfterTheFence) {
         wait_products<0>(O);
     };
     expect(kOneGroup, kernel,
-                  {.fault = Fault::unready_registers,
-                   .first = {kSome, "of late scaling"},
-                   .second = {kSome, "late scaling"},
-                   .says = {" used it at " + checks.place("late scaling")}});
+           {.fault = Fault::unready_registers,
+            .first = {kSome, "of late scaling"},
+            .second = {kSome, "late scaling"},
+            .says = {" used it at " + checks.place("late scaling")}});
 }
 
 TEST_F(ProductRegisters, AProductAddsToElementsThatNobodyHasWritten) {
@@ -209,10 +209,10 @@ TEST_F(ProductRegisters, AProductAddsToElementsThatNobodyHasWritten) {
         wait_products<0>(O);
     };
     expect(kOneGroup, kernel,
-                  {.fault = Fault::unready_registers,
-                   .first = {kSome, "adds to garbage"},
-                   .second = {kSome, "garbage"},
-                   .says = {"adds to the accumulator of thread 0, whose element 31 nobody has written"}});
+           {.fault = Fault::unready_registers,
+            .first = {kSome, "adds to garbage"},
+            .second = {kSome, "garbage"},
+            .says = {"adds to the accumulator of thread 0, whose element 31 nobody has written"}});
 }
 
 TEST_F(ProductRegisters, AnElementThatIsNotThere) {
@@ -221,9 +221,9 @@ TEST_F(ProductRegisters, AnElementThatIsNotThere) {
         for (int i = 0; i <= S.size; ++i) S[i] = 0.0f;  // @one more
     };
     expect(kOneGroup, kernel,
-                  {.fault = Fault::out_of_bounds,
-                   .first = {kSome, "one more"},
-                   .says = {"element 32 of an accumulator, of which a thread has 32"}});
+           {.fault = Fault::out_of_bounds,
+            .first = {kSome, "one more"},
+            .says = {"element 32 of an accumulator, of which a thread has 32"}});
 }
 
 // --- operands in registers ------------------------------------------------------------------------------------------
@@ -240,10 +240,10 @@ TEST_F(ProductRegisters, AnOperandIsWrittenBeforeTheWait) {
         wait_products<0>(O);
     };
     expect(kOneGroup, kernel,
-                  {.fault = Fault::product_in_flight,
-                   .first = {kSome, "early set"},
-                   .second = {kSome, "operand product"},
-                   .says = {" writes register 2 of an operand A, which a product may still be reading"}});
+           {.fault = Fault::product_in_flight,
+            .first = {kSome, "early set"},
+            .second = {kSome, "operand product"},
+            .says = {" writes register 2 of an operand A, which a product may still be reading"}});
 }
 
 TEST_F(ProductRegisters, AnOperandIsMadeAnewBeforeTheWait) {
@@ -254,18 +254,17 @@ TEST_F(ProductRegisters, AnOperandIsMadeAnewBeforeTheWait) {
         OperandA<f16> P[2];
         for (int k = 0; k < 2; ++k) P[k] = to_operand<f16>(S, k);
         begin_products(O, P);
-        for (int k = 0; k < 2; ++k)
-            multiply(O, P[k], mn_major(t.V_j, 16 * k, 0), k > 0);  // @first weights
+        for (int k = 0; k < 2; ++k) multiply(O, P[k], mn_major(t.V_j, 16 * k, 0), k > 0);  // @first weights
         commit_products();
         P[1] = to_operand<f16>(S, 3);  // @next weights
         wait_products<0>(O);
     };
     expect(kOneGroup, kernel,
-                  {.fault = Fault::product_in_flight,
-                   .first = {kSome, "next weights"},
-                   .second = {kSome, "first weights"},
-                   .says = {"of an operand A, which a product may still be reading",
-                            "or use other registers for the next product"}});
+           {.fault = Fault::product_in_flight,
+            .first = {kSome, "next weights"},
+            .second = {kSome, "first weights"},
+            .says = {"of an operand A, which a product may still be reading",
+                     "or use other registers for the next product"}});
 }
 
 TEST_F(ProductRegisters, TheFenceDoesNotNameTheOperand) {
@@ -279,10 +278,10 @@ TEST_F(ProductRegisters, TheFenceDoesNotNameTheOperand) {
         wait_products<0>(O);
     };
     expect(kOneGroup, kernel,
-                  {.fault = Fault::unready_registers,
-                   .first = {kSome, "of unnamed operand"},
-                   .second = {kSome, "unnamed operand"},
-                   .says = {"a product uses an operand A of thread "}});
+           {.fault = Fault::unready_registers,
+            .first = {kSome, "of unnamed operand"},
+            .second = {kSome, "unnamed operand"},
+            .says = {"a product uses an operand A of thread "}});
 }
 
 TEST_F(ProductRegisters, ARegisterOfTheOperandIsMissing) {
@@ -297,10 +296,10 @@ TEST_F(ProductRegisters, ARegisterOfTheOperandIsMissing) {
         wait_products<0>(O);
     };
     expect(kOneGroup, kernel,
-                  {.fault = Fault::unready_registers,
-                   .first = {kSome, "of three registers"},
-                   .second = {kSome, "three registers"},
-                   .says = {"whose register 3 nobody has written"}});
+           {.fault = Fault::unready_registers,
+            .first = {kSome, "of three registers"},
+            .second = {kSome, "three registers"},
+            .says = {"whose register 3 nobody has written"}});
 }
 
 // --- groups ---------------------------------------------------------------------------------------------------------
@@ -314,9 +313,9 @@ TEST_F(ProductGroups, NobodyWaits) {
         commit_products();
     };
     expect(kOneGroup, kernel,
-                  {.fault = Fault::product_not_awaited,
-                   .first = {kSome, "never waited"},
-                   .says = {" returns while a product is under way, whose group it has never waited for"}});
+           {.fault = Fault::product_not_awaited,
+            .first = {kSome, "never waited"},
+            .says = {" returns while a product is under way, whose group it has never waited for"}});
 }
 
 TEST_F(ProductGroups, NobodyCommits) {
@@ -327,9 +326,9 @@ TEST_F(ProductGroups, NobodyCommits) {
         multiply_once(S, t);  // @never committed
     };
     expect(kOneGroup, kernel,
-                  {.fault = Fault::product_not_awaited,
-                   .first = {kSome, "never committed"},
-                   .says = {"which it never committed to a group"}});
+           {.fault = Fault::product_not_awaited,
+            .first = {kSome, "never committed"},
+            .says = {"which it never committed to a group"}});
 }
 
 TEST_F(ProductGroups, TheWaitComesWithoutACommit) {
@@ -341,10 +340,11 @@ TEST_F(ProductGroups, TheWaitComesWithoutACommit) {
         wait_products<0>(S);  // @waits for nothing
     };
     expect(kOneGroup, kernel,
-                  {.fault = Fault::product_not_awaited,
-                   .first = {kSome, "waits for nothing"},
-                   .second = {kSome, "in no group"},
-                   .says = {"waits for nothing: the products under way are in no group yet", "commit_products() closes a group"}});
+           {.fault = Fault::product_not_awaited,
+            .first = {kSome, "waits for nothing"},
+            .second = {kSome, "in no group"},
+            .says = {"waits for nothing: the products under way are in no group yet",
+                     "commit_products() closes a group"}});
 }
 
 TEST_F(ProductGroups, TheWaitNamesWhatItDoesNotWaitFor) {
@@ -360,12 +360,13 @@ TEST_F(ProductGroups, TheWaitNamesWhatItDoesNotWaitFor) {
         wait_products<0>(S, O);
     };
     expect(kOneGroup, kernel,
-                  {.fault = Fault::product_not_awaited,
-                   .first = {kSome, "names the newest"},
-                   .second = {kSome, "newest"},
-                   .says = {"wait_products<1>() of thread ", " names an accumulator, but does not wait for its product: it "
-                            "leaves the newest 1 of the groups under way, and only 0 are newer than the product's",
-                            "wait_products<0>() waits for it"}});
+           {.fault = Fault::product_not_awaited,
+            .first = {kSome, "names the newest"},
+            .second = {kSome, "newest"},
+            .says = {"wait_products<1>() of thread ",
+                     " names an accumulator, but does not wait for its product: it "
+                     "leaves the newest 1 of the groups under way, and only 0 are newer than the product's",
+                     "wait_products<0>() waits for it"}});
 }
 
 TEST_F(ProductGroups, TheWaitNamesWhatIsInNoGroup) {
@@ -375,14 +376,14 @@ TEST_F(ProductGroups, TheWaitNamesWhatIsInNoGroup) {
         begin_products(S, O);
         multiply_once(S, t);
         commit_products();
-        multiply_once(O, t);  // @open
+        multiply_once(O, t);     // @open
         wait_products<0>(S, O);  // @names the open one
     };
     expect(kOneGroup, kernel,
-                  {.fault = Fault::product_not_awaited,
-                   .first = {kSome, "names the open one"},
-                   .second = {kSome, "open"},
-                   .says = {"no commit_products() has followed it, and a wait covers closed groups only"}});
+           {.fault = Fault::product_not_awaited,
+            .first = {kSome, "names the open one"},
+            .second = {kSome, "open"},
+            .says = {"no commit_products() has followed it, and a wait covers closed groups only"}});
 }
 
 TEST_F(ProductGroups, TheWaitNamesAnOperandThatIsStillRead) {
@@ -399,10 +400,10 @@ TEST_F(ProductGroups, TheWaitNamesAnOperandThatIsStillRead) {
         wait_products<0>(O);
     };
     expect(kOneGroup, kernel,
-                  {.fault = Fault::product_not_awaited,
-                   .first = {kSome, "names operand"},
-                   .second = {kSome, "reads operand"},
-                   .says = {"names an operand A, but does not wait for its product"}});
+           {.fault = Fault::product_not_awaited,
+            .first = {kSome, "names operand"},
+            .second = {kSome, "reads operand"},
+            .says = {"names an operand A, but does not wait for its product"}});
 }
 
 // --- warpgroups -----------------------------------------------------------------------------------------------------
@@ -416,9 +417,9 @@ TEST_F(Warpgroups, TwoOfTheFourWarps) {
         __syncthreads();                      // @other half
     };
     expect(kOneGroup, kernel,
-                  {.fault = Fault::deadlock,
-                   .first = {kSome, "half a warpgroup"},
-                   .says = {"wgmma.mma_async, for warps 2, 3 of their warpgroup"}});
+           {.fault = Fault::deadlock,
+            .first = {kSome, "half a warpgroup"},
+            .says = {"wgmma.mma_async, for warps 2, 3 of their warpgroup"}});
 }
 
 TEST_F(Warpgroups, ABlockThatIsTooSmall) {
@@ -429,9 +430,9 @@ TEST_F(Warpgroups, ABlockThatIsTooSmall) {
         multiply_once(S, t);  // @three warps
     };
     expect({.block = 96, .shared_bytes = kOneGroup.shared_bytes}, kernel,
-                  {.fault = Fault::invalid_collective,
-                   .first = {64, "three warps"},
-                   .says = {"is not whole: the block has 3 warps", "a multiple of 128 threads"}});
+           {.fault = Fault::invalid_collective,
+            .first = {64, "three warps"},
+            .says = {"is not whole: the block has 3 warps", "a multiple of 128 threads"}});
 }
 
 TEST_F(Warpgroups, FourWarpsThatBeginInTheMiddle) {
@@ -443,10 +444,10 @@ TEST_F(Warpgroups, FourWarpsThatBeginInTheMiddle) {
         multiply_once(S, t);  // @askew
     };
     expect(kTwoGroups, kernel,
-                  {.fault = Fault::deadlock,
-                   .first = {64, "askew"},
-                   .second = {128, "askew"},
-                   .says = {"for warps 0, 1 of their warpgroup", "for warps 6, 7 of their warpgroup"}});
+           {.fault = Fault::deadlock,
+            .first = {64, "askew"},
+            .second = {128, "askew"},
+            .says = {"for warps 0, 1 of their warpgroup", "for warps 6, 7 of their warpgroup"}});
 }
 
 TEST_F(Warpgroups, ALaneThatStaysAway) {
@@ -457,7 +458,8 @@ TEST_F(Warpgroups, ALaneThatStaysAway) {
         if (threadIdx.x != 70) multiply_once(S, t);  // @without a lane
         __syncthreads();                             // @the lane
     };
-    expect(kOneGroup, kernel, {.fault = Fault::deadlock, .first = {kSome, "without a lane"}, .second = {70, "the lane"}});
+    expect(kOneGroup, kernel,
+           {.fault = Fault::deadlock, .first = {kSome, "without a lane"}, .second = {70, "the lane"}});
 }
 
 TEST_F(Warpgroups, OneLaneCommits) {
@@ -470,10 +472,10 @@ TEST_F(Warpgroups, OneLaneCommits) {
         wait_products<0>(S);                 // @the others
     };
     expect(kOneGroup, kernel,
-                  {.fault = Fault::collective_divergence,
-                   .first = {64, "commits alone"},
-                   .second = {94, "the others"},
-                   .says = {"lane 0 calls wgmma.commit_group", "lane 30 waits in wgmma.wait_group"}});
+           {.fault = Fault::collective_divergence,
+            .first = {64, "commits alone"},
+            .second = {94, "the others"},
+            .says = {"lane 0 calls wgmma.commit_group", "lane 30 waits in wgmma.wait_group"}});
 }
 
 TEST_F(Warpgroups, EachWarpHasADescriptorOfItsOwn) {
@@ -492,10 +494,10 @@ TEST_F(Warpgroups, EachWarpHasADescriptorOfItsOwn) {
         wait_products<0>(S);
     };
     expect(kOneGroup, kernel,
-                  {.fault = Fault::invalid_collective,
-                   .first = {32, "own rows"},
-                   .second = {0, "own rows"},
-                   .says = {"thread 32 passes another descriptor of A than thread 0"}});
+           {.fault = Fault::invalid_collective,
+            .first = {32, "own rows"},
+            .second = {0, "own rows"},
+            .says = {"thread 32 passes another descriptor of A than thread 0"}});
 }
 
 TEST_F(Warpgroups, OneThreadDoesNotAccumulate) {
@@ -509,10 +511,10 @@ TEST_F(Warpgroups, OneThreadDoesNotAccumulate) {
         wait_products<0>(S);
     };
     expect(kOneGroup, kernel,
-                  {.fault = Fault::invalid_collective,
-                   .first = {99, "own accumulate"},
-                   .second = {0, "own accumulate"},
-                   .says = {"thread 99 passes another value of `accumulate` than thread 0"}});
+           {.fault = Fault::invalid_collective,
+            .first = {99, "own accumulate"},
+            .second = {0, "own accumulate"},
+            .says = {"thread 99 passes another value of `accumulate` than thread 0"}});
 }
 
 TEST_F(Warpgroups, OtherDevicesHaveNone) {
@@ -522,7 +524,7 @@ TEST_F(Warpgroups, OtherDevicesHaveNone) {
     };
     const ScopedCpuDevice device(device_from(device_profile("a100")));
     expect(kOneGroup, kernel,
-                  {.fault = Fault::unsupported, .first = {kSome, "old device"}, .says = {"faulty_kernel needs wgmma"}});
+           {.fault = Fault::unsupported, .first = {kSome, "old device"}, .says = {"faulty_kernel needs wgmma"}});
 }
 
 // --- right ones -----------------------------------------------------------------------------------------------------

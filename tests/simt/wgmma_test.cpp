@@ -1,4 +1,5 @@
-// wgmma, stmatrix, elect.sync and setmaxnreg do the same on both machines: layouts exactly, sums within the documented bound.
+// wgmma, stmatrix, elect.sync and setmaxnreg do the same on both machines: layouts exactly, sums within the documented
+// bound.
 //
 // `--gtest_output=json:FILE` records the largest deviation from a sum in float64, in units of the bound.
 
@@ -64,9 +65,11 @@ struct Matrix {
 /// What a code of 8 bits means (OCP 8-bit Floating Point Specification), written down anew.
 double value_of(unsigned code, ElementType type) {
     const int mantissa_bits = type == ElementType::e4m3 ? 3 : 2, bias = type == ElementType::e4m3 ? 7 : 15;
-    const int exponent = int(code >> mantissa_bits & (0x7fu >> mantissa_bits)), mantissa = int(code & ((1u << mantissa_bits) - 1));
-    const double magnitude = exponent == 0 ? std::ldexp(mantissa, 1 - bias - mantissa_bits)
-                                           : std::ldexp(mantissa + (1 << mantissa_bits), exponent - bias - mantissa_bits);
+    const int exponent = int(code >> mantissa_bits & (0x7fu >> mantissa_bits)),
+              mantissa = int(code & ((1u << mantissa_bits) - 1));
+    const double magnitude = exponent == 0
+                                 ? std::ldexp(mantissa, 1 - bias - mantissa_bits)
+                                 : std::ldexp(mantissa + (1 << mantissa_bits), exponent - bias - mantissa_bits);
     return code & 0x80 ? -magnitude : magnitude;
 }
 
@@ -84,9 +87,10 @@ Matrix narrow_matrix_of(const torch::Tensor& values, ElementType type) {
     for (int64_t r = 0; r < values.size(0); ++r)
         for (int64_t c = 0; c < values.size(1); ++c) {
             const auto above = std::ranges::lower_bound(codes, std::pair(in[r][c], std::uint8_t(0)));
-            const auto nearest = above == codes.end()     ? above - 1
-                                 : above == codes.begin() ? above
-                                 : above->first - in[r][c] < in[r][c] - (above - 1)->first ? above : above - 1;
+            const auto nearest = above == codes.end()                                      ? above - 1
+                                 : above == codes.begin()                                  ? above
+                                 : above->first - in[r][c] < in[r][c] - (above - 1)->first ? above
+                                                                                           : above - 1;
             value[r][c] = nearest->first;
             code[r][c] = nearest->second;
         }
@@ -187,8 +191,7 @@ TEST_F(Wgmma, MultipliesSmallIntegersExactlyInEveryLayout) {
             for (const torch::Device device : machines()) {
                 SCOPED_TRACE(device.str() + ", " + std::string(name_of(type)) + ", " + layout.text());
                 const Problem p = small_integers(type, 96);
-                EXPECT_TRUE(torch::equal(product(p, layout, device),
-                                         p.exact(layout.accumulate).to(torch::kFloat32)));
+                EXPECT_TRUE(torch::equal(product(p, layout, device), p.exact(layout.accumulate).to(torch::kFloat32)));
             }
 }
 
@@ -271,8 +274,8 @@ TEST_F(Wgmma, FeedsOneProductToTheNextInRegisters) {
 
 // --- stmatrix -------------------------------------------------------------------------------------------------------
 
-/// The rows as the PTX ISA describes them: lane 8m + i passes the address of row i of matrix m, and lane l gives elements
-/// 2(l % 4), 2(l % 4) + 1 of row l / 4; transposed, of column l / 4.
+/// The rows as the PTX ISA describes them: lane 8m + i passes the address of row i of matrix m, and lane l gives
+/// elements 2(l % 4), 2(l % 4) + 1 of row l / 4; transposed, of column l / 4.
 torch::Tensor expected_rows(const torch::Tensor& registers, int matrices, bool is_transposed) {
     const torch::Tensor rows = torch::full({32, 8}, -1, torch::kInt16);
     auto out = rows.accessor<int16_t, 2>();
@@ -293,9 +296,8 @@ TEST_F(Stmatrix, WritesWhatThePtxIsaSays) {
         for (const bool is_transposed : {false, true})
             for (const torch::Device device : machines()) {
                 SCOPED_TRACE(device.str() + ", x" + std::to_string(matrices) + (is_transposed ? ".trans" : ""));
-                const torch::Tensor registers =
-                    torch::randint(std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max(), {32, 4},
-                                   torch::kInt32);
+                const torch::Tensor registers = torch::randint(
+                    std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max(), {32, 4}, torch::kInt32);
                 const torch::Tensor in = registers.to(device),
                                     rows = torch::zeros({32, 8}, in.options().dtype(torch::kInt16));
                 run_on(device, cpu::launch_stmatrix, cuda::launch_stmatrix,

@@ -79,7 +79,8 @@ void convert_elements(ElementType type, const void* bits, std::size_t count, flo
 
 void add_product(float* d, const float* a, const float* b, int n, int depth) {
     for (int m = 0; m < kProductRows; m += 4)
-        for (int column = 0; column < n; column += 8) add_block(d + m * n + column, a + m * depth, b + column, n, depth);
+        for (int column = 0; column < n; column += 8)
+            add_block(d + m * n + column, a + m * depth, b + column, n, depth);
 }
 
 }  // namespace cpu

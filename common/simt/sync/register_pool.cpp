@@ -86,18 +86,18 @@ std::string RegisterPool::awaited() const {
 
 void RegisterPool::report_bad_change(int warpgroup, const Change& change) const {
     const int has = warpgroups_[std::size_t(warpgroup)].count;
-    const std::string call = (change.claims ? "claim_registers<" : "release_registers<") +
-                             std::to_string(change.count) + ">()";
+    const std::string call =
+        (change.claims ? "claim_registers<" : "release_registers<") + std::to_string(change.count) + ">()";
     const SourceSite before = warpgroups_[std::size_t(warpgroup)].changed_at;
-    block_.fail({.fault = Fault::bad_registers,
-                 .first = {warpgroup * kWarpgroupThreads, change.site},
-                 .second = before.known() ? Witness{warpgroup * kWarpgroupThreads, before} : Witness{},
-                 .what = call + " of warpgroup " + std::to_string(warpgroup) + ", whose threads have " + registers(has) +
-                         " each" +
-                         (before.known() ? "" : ", the equal share of a block of " + std::to_string(block_.threads()) +
-                                                    " threads"),
-                 .advice = change.claims ? "setmaxnreg.inc raises the number; release_registers() lowers it"
-                                         : "setmaxnreg.dec lowers the number; claim_registers() raises it"});
+    block_.fail(
+        {.fault = Fault::bad_registers,
+         .first = {warpgroup * kWarpgroupThreads, change.site},
+         .second = before.known() ? Witness{warpgroup * kWarpgroupThreads, before} : Witness{},
+         .what =
+             call + " of warpgroup " + std::to_string(warpgroup) + ", whose threads have " + registers(has) + " each" +
+             (before.known() ? "" : ", the equal share of a block of " + std::to_string(block_.threads()) + " threads"),
+         .advice = change.claims ? "setmaxnreg.inc raises the number; release_registers() lowers it"
+                                 : "setmaxnreg.dec lowers the number; claim_registers() raises it"});
 }
 
 }  // namespace cpu
