@@ -421,6 +421,52 @@ TEST_F(OperandMemory, OneWarpHasWaitedAndTheOthersHaveNotMetIt) {
     EXPECT_EQ(found->report().fault, Fault::race) << found->what();
 }
 
+/// Warps 4 to 7 fill K_j and say so; of the warps that multiply all wait for that but one.
+auto with_a_warp_that_does_not_wait(int hasty) {
+    return [=] {
+        SharedArena arena;
+        const auto Q_i = arena.panels<f16, 64, 64, Swizzle::b128>("Q_i"),
+                   K_j = arena.panels<f16, 64, 64, Swizzle::b128>("K_j");
+        const auto full = arena.barriers<1>("full");
+        fill(Q_i);
+        show_to_async();
+        if (threadIdx.x == 0) {
+            full[0].init(128);
+            publish_barriers();
+        }
+        __syncthreads();
+        if (warpgroup() == 1) {
+            for (int i = int(threadIdx.x) - 128; i < 64 * 8; i += 128)
+                K_j.vec<Wide>(i / 8, i % 8 * 8) = Wide{};  // @filled by others
+            show_to_async();
+            full[0].arrive();
+        } else {
+            if (warp() != hasty) full[0].wait(0);
+            Accumulator<64> S;
+            begin_products(S);
+            multiply(S, k_major(Q_i, 0, 0), k_major(K_j, 0, 0), false);  // @of a hasty warp
+            commit_products();
+            wait_products<0>(S);
+        }
+    };
+}
+
+constexpr Shape kWithBarrier{.block = 256, .shared_bytes = 2 * kTileBytes + 16};
+
+TEST_F(OperandMemory, OneWarpHasNotWaitedForTheTile) {
+    for (int hasty = 0; hasty < 4; ++hasty) {
+        const auto kernel = with_a_warp_that_does_not_wait(hasty);
+        const auto found = fault_of(kWithBarrier, kernel);
+        ASSERT_TRUE(found);
+        EXPECT_EQ(found->report().first.thread / 32, hasty) << found->what();
+        expect(kWithBarrier, kernel,
+               {.fault = Fault::race,
+                .first = {kSome, "of a hasty warp"},
+                .second = {found->report().second.thread, "filled by others"},
+                .says = {" reads K_j("}});
+    }
+}
+
 // --- right ones -----------------------------------------------------------------------------------------------------
 
 TEST_F(RightOperands, BitsThatSayWhatTheTileIs) {
@@ -458,6 +504,26 @@ TEST_F(RightOperands, MatricesWithoutASwizzle) {
             if (S.column(int(threadIdx.x), i) == 21) sum += S[i];
     });
     EXPECT_EQ(sum, 64 * 11.0f);
+}
+
+TEST_F(RightOperands, AllWarpsHaveWaitedForTheTile) {
+    expect_clean_in_any_order(kWithBarrier, with_a_warp_that_does_not_wait(-1));
+}
+
+TEST_F(RightOperands, AWarpStoresItsOwnRowsOfA) {
+    expect_clean_in_any_order(kOneGroup, [] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> O;
+        for (int j = 0; j < 2; ++j) {
+            for (int i = lane(); i < 16 * 8; i += 32) t.Q_i.vec<Wide>(16 * warp() + i / 8, i % 8 * 8) = Wide{};
+            show_to_async();
+            __syncwarp();  // enough: a warp reads its own 16 rows of A
+            begin_products(O);
+            for (int k = 0; k < 4; ++k) multiply(O, k_major(t.Q_i, 0, 16 * k), mn_major(t.V_j, 16 * k, 0), k > 0);
+            commit_products();
+            wait_products<0>(O);
+        }
+    });
 }
 
 TEST_F(RightOperands, AStageIsRefilledWhileAnotherIsRead) {
