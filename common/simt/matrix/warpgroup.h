@@ -1,6 +1,8 @@
 #pragma once
 
-// Included after the machine, which brings __host__ and __device__.
+#if !defined(__CUDACC__)
+#include "common/simt/language/cuda_names.h"
+#endif
 
 namespace simt {
 

@@ -52,6 +52,10 @@ std::string_view name_of(Fault fault) {
             return "misused barrier";
         case Fault::product_in_flight:
             return "registers of a product under way";
+        case Fault::unready_registers:
+            return "registers not ready for a product";
+        case Fault::product_not_awaited:
+            return "product not waited for";
         case Fault::bad_descriptor:
             return "wrong descriptor";
         case Fault::bad_registers:

@@ -36,6 +36,8 @@ enum class Fault {
     unseen_by_agent,        ///< shared memory that a thread stored, and no fence.proxy.async showed to who reads it
     barrier_misuse,         ///< an mbarrier or a named barrier used against its rules
     product_in_flight,      ///< registers of a product touched before the wait for it
+    unready_registers,      ///< registers that a product uses without begin_products(), or that nobody has written
+    product_not_awaited,    ///< a product that nobody waits for, or not in the right way
     bad_descriptor,         ///< a matrix descriptor or a tensor map that does not describe the tile
     bad_registers,          ///< setmaxnreg against its rules
     unsupported,            ///< an instruction that the imitated device does not have
