@@ -40,7 +40,7 @@ def fingerprint(phase):
 def instance_of(mangled):
     """"_ZN6ladder4cuda…" -> "a_kernel<f16, 64>"."""
     text = subprocess.run(["c++filt", mangled], capture_output=True, text=True, check=True).stdout.strip()
-    text = re.sub(r"^void |(\w+::)+", "", text).replace("__half", "f16").replace("__nv_bfloat16", "bf16")
+    text = re.sub(r"^void |(\w+::)+", "", text).replace("__half", "f16").replace("__nv_bfloat16", "bf16").replace("__nv_fp8_", "")
     depth = 0
     for i, letter in enumerate(text):
         depth += (letter == "<") - (letter == ">")

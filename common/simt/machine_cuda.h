@@ -8,6 +8,7 @@
 #include "common/simt/copies/tma_cuda.h"
 #include "common/simt/language/fast_exp2_cuda.h"
 #include "common/simt/language/float16_cuda.h"
+#include "common/simt/language/float8_cuda.h"
 #include "common/simt/launch/launch_cuda.h"
 #include "common/simt/matrix/store_matrix_cuda.h"
 #include "common/simt/matrix/tensor_core_cuda.h"

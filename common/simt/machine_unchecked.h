@@ -11,6 +11,7 @@
 #include "common/simt/language/cuda_names.h"
 #include "common/simt/language/fast_exp2_cpu.h"
 #include "common/simt/language/float16.h"
+#include "common/simt/language/float8.h"
 #include "common/simt/language/fmaxf.h"
 #include "common/simt/launch/launch_unchecked.h"
 #include "common/simt/matrix/store_matrix_unchecked.h"

@@ -119,6 +119,7 @@ TEST(BarePointer, WhatItWroteMayBeReadThroughATile) {
     expect_clean(kBare, read_what_a_bare_pointer_wrote(1.0f, 64));
     expect_clean(kBare, read_what_a_bare_pointer_wrote(std::bit_cast<float>(0x3f80ffffu), 64));
     expect_clean(kBare, read_what_a_bare_pointer_wrote(f16(0.5f), 64));
+    expect_clean(kBare, read_what_a_bare_pointer_wrote(e4m3(0.5f), 64));
     expect_clean(kBare, read_what_a_bare_pointer_wrote(7, 64));
     expect_clean(kBare, read_what_a_bare_pointer_wrote(-1, 64));  // all bits set, as in memory that nobody wrote
     expect_clean(kBare, [] {
@@ -133,6 +134,8 @@ TEST(BarePointer, WhatItWroteMayBeReadThroughATile) {
 
 TEST(BarePointer, WhatNobodyWroteIsStillUninitialised) {
     checks.expect(kBare, read_what_a_bare_pointer_wrote(1.0f, 40),
+                  {.fault = Fault::uninitialised_read, .first = {0}, .says = {"tile(0, 63)"}});
+    checks.expect(kBare, read_what_a_bare_pointer_wrote(e5m2(1.0f), 40),
                   {.fault = Fault::uninitialised_read, .first = {0}, .says = {"tile(0, 63)"}});
     // A block has no pointer because the one before it had.
     const Workers one(1);

@@ -141,6 +141,7 @@ TEST(SixteenBitTies, GoToEven) {
 
 static_assert(sizeof(WideVector<float>) == 16 && alignof(WideVector<float>) == 16 && kVectorWidth<float> == 4);
 static_assert(sizeof(WideVector<f16>) == 16 && alignof(WideVector<f16>) == 16 && kVectorWidth<f16> == 8);
+static_assert(sizeof(WideVector<e4m3>) == 16 && alignof(WideVector<e4m3>) == 16 && kVectorWidth<e4m3> == 16);
 static_assert(sizeof(Vector<bf16, 2>) == 4 && alignof(Vector<bf16, 2>) == 4);
 static_assert(sizeof(float2) == 8 && alignof(float2) == 8 && sizeof(float4) == 16 && alignof(float4) == 16);
 
@@ -177,6 +178,7 @@ TEST(SharedMemoryPoison, EveryByteIs0xFFBeforeEachBlock) {
     // The poison is NaN in every floating-point type.
     EXPECT_TRUE(std::isnan(std::bit_cast<float>(0xffffffffu)));
     EXPECT_TRUE(std::isnan(float(f16::from_bits(0xffff))) && std::isnan(float(bf16::from_bits(0xffff))));
+    EXPECT_TRUE(std::isnan(float(e4m3::from_bits(0xff))) && std::isnan(float(e5m2::from_bits(0xff))));
 }
 
 TEST(SharedTile, RowsLieAPitchApart) {

@@ -62,6 +62,9 @@ TEST(KernelName, IsTheSameForBothMachines) {
         expected);
     EXPECT_EQ(instance_from_symbol("_ZN6ladder4cuda18any_forward_kernelI6__halfLi64EEEvNS0_14ForwardTensorsIT_EE"),
               expected);
+    for (const char* const symbol : {"_ZN6ladder3cpu13sample_kernelIN4simt3cpu4e4m3EEEvNS0_15StandardTensorsIT_EE",
+                                     "_ZN6ladder4cuda13sample_kernelI13__nv_fp8_e4m3EEvNS0_15StandardTensorsIT_EE"})
+        EXPECT_EQ(instance_from_symbol(symbol), "sample_kernel<e4m3>");
     EXPECT_EQ(instance_from_symbol("_ZN6ladder4cuda13sample_kernelIfEEvNS0_15StandardTensorsIT_EE"),
               "sample_kernel<float>");
     EXPECT_EQ(instance_from_symbol("main"), "");

@@ -14,7 +14,7 @@ enum class Feature : unsigned {
     cp_async,      ///< `cp.async`
     mma,           ///< `mma.sync` of m16n8k16, f16 and bf16
     cache_hints,   ///< `.L2::cache_hint`, `createpolicy`
-    fp8,           ///< e4m3 and e5m2: conversions and `mma.sync`
+    fp8,           ///< e4m3 and e5m2: `cvt` and `mma.sync`
     early_launch,  ///< `griddepcontrol`, see sync/early_launch_cuda.h
     tma,           ///< `cp.async.bulk.tensor`
     wgmma,         ///< `wgmma.mma_async`

@@ -52,7 +52,8 @@ std::string instance_from_symbol(const char* mangled) {
                                                                 &std::free);
     if (status != 0) return {};
     std::string name = without_qualifiers(without_scope_and_parameters(demangled.get()));
-    for (const auto& [type, short_name] : {std::pair("__half", "f16"), std::pair("__nv_bfloat16", "bf16")})
+    for (const auto& [type, short_name] : {std::pair("__half", "f16"), std::pair("__nv_bfloat16", "bf16"),
+                                           std::pair("__nv_fp8_e4m3", "e4m3"), std::pair("__nv_fp8_e5m2", "e5m2")})
         replace_all(name, type, short_name);
     return name;
 }

@@ -42,6 +42,7 @@ void mma_m16n8k16(FragmentC& d, const FragmentA<T>& a, const FragmentB<T>& b, So
 /// See simt::cuda::pack.
 template <class T>
 std::uint32_t pack(float low, float high) {
+    static_assert(sizeof(T) == 2, "a register holds two f16 or two bf16");
     return T(low).bits() | std::uint32_t{T(high).bits()} << 16;
 }
 

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "common/simt/language/float16.h"
+#include "common/simt/language/float8.h"
 #include "common/simt/language/vector.h"
 #include "common/simt/machine/block.h"
 #include "common/simt/views/panel_tile_cpu.h"
@@ -170,7 +171,7 @@ template <class T>
 T* dynamic_shared_memory() {
     // The garbage at a block's start is a NaN that no arithmetic gives, but also the integer -1.
     constexpr bool numbers = std::is_floating_point_v<T> || std::is_same_v<T, f16> || std::is_same_v<T, bf16> ||
-                             std::is_same_v<T, float2> || std::is_same_v<T, float4>;
+                             Float8<T> || std::is_same_v<T, float2> || std::is_same_v<T, float4>;
     Block::current().shared.lend_to_bare_pointer(!numbers);
     return reinterpret_cast<T*>(Block::current().shared.data());
 }

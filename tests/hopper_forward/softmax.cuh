@@ -116,8 +116,8 @@ __device__ __forceinline__ void multiply_warpgroup_rows(const Tile& Q_i, const W
     simt::sync_threads(8 + owner.first_row / 64, simt::kWarpgroup);
 }
 
-/// The way out. LSE by ordinary stores; O_i divided by the sums, through the warp's 16 rows of `staging`, which nobody needs
-/// any more, by the tensor memory accelerator. The caller's elected lane waits for the store.
+/// The way out. LSE by ordinary stores; O_i divided by the sums, through the warp's 16 rows of `staging`, which nobody
+/// needs any more, by the tensor memory accelerator. The caller's elected lane waits for the store.
 template <class T, int D, class Tile>
 __device__ __forceinline__ void store_rows(simt::Accumulator<D>& O_i, RunningRows& rows, const WarpgroupOwner& owner,
                                            const Tile& staging, const simt::TensorMap<T, 4>& O_map,

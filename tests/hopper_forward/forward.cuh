@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "tests/simt/hopper_softmax.cuh"
+#include "tests/hopper_forward/softmax.cuh"
 
 namespace ladder::SIMT_MACHINE {
 
@@ -123,8 +123,8 @@ struct HopperShape {
 ///     P_ij = softmax of S_ij    the warpgroup
 ///     O_i += P_ij V_j           the tensor cores
 ///
-/// With turns, a warpgroup asks for its products while the other computes exponentials. With overlap, it asks for S of the next
-/// tile and O of this one together, and computes the exponentials of the one under the products of the other.
+/// With turns, a warpgroup asks for its products while the other computes exponentials. With overlap, it asks for S of
+/// the next tile and O of this one together, and computes the exponentials of the one under the products of the other.
 template <class T, class Shape>
 __global__ void __launch_bounds__(Shape::threads, 1)
     hopper_forward_kernel(const __grid_constant__ simt::TensorMap<T, 4> Q_map,
@@ -307,10 +307,10 @@ struct HopperMaps {
 inline HopperProblem hopper_problem(const AttentionArguments& a) {
     constexpr std::int64_t l2_bytes = 32 * 1024 * 1024;
     const std::int64_t of_a_head = 2 * a.key_length() * a.head_dim() * 2 * a.kv_heads() / a.query_heads();
-    const std::int64_t at_once = a.mask == Mask::none
-                                     ? 1
-                                     : std::clamp<std::int64_t>(l2_bytes / std::max<std::int64_t>(of_a_head, 1), 1,
-                                                                a.batch() * a.query_heads());
+    const std::int64_t at_once =
+        a.mask == Mask::none
+            ? 1
+            : std::clamp<std::int64_t>(l2_bytes / std::max<std::int64_t>(of_a_head, 1), 1, a.batch() * a.query_heads());
     return {.LSE = simt::global_tensor<float, 3>(a.lse),
             .batch = int(a.batch()),
             .query_heads = int(a.query_heads()),
