@@ -9,6 +9,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 #include "common/simt/device/device.h"
 #include "common/simt/device/device_profile.h"
@@ -320,15 +321,19 @@ TEST_F(HopperPage, TheKernelMultiplies) {
         keys_.base[i] = f16(float(i % 5 - 2));
     }
     const auto Q_map = tile_map<const f16, 2, 64, 64, Swizzle::b128>(argument("Q", q.base, 64, columns));
-    launch("scores_kernel", config_of({.block = 160, .shared_bytes = 4 * kTile + 64}), scores_kernel<2>, Q_map,
-           map(columns), s.view<2>(), 2);
-    for (int i = 0; i < 64; ++i)
-        for (int j = 0; j < 64; ++j) {
-            float sum = 0;
-            for (int k = 0; k < columns; ++k)
-                sum += float(q.base[i * columns + k]) * float(keys_.base[j * columns + k]);
-            ASSERT_EQ(s.base[i * 64 + j], sum) << i << ", " << j;
-        }
+    const auto check = [&](auto stages) {
+        launch("scores_kernel", config_of({.block = 160, .shared_bytes = 2 * stages * kTile + 64}),
+               scores_kernel<stages>, Q_map, map(columns), s.view<2>(), 2);
+        for (int i = 0; i < 64; ++i)
+            for (int j = 0; j < 64; ++j) {
+                float sum = 0;
+                for (int k = 0; k < columns; ++k)
+                    sum += float(q.base[i * columns + k]) * float(keys_.base[j * columns + k]);
+                ASSERT_EQ(s.base[i * 64 + j], sum) << i << ", " << j;
+            }
+    };
+    check(std::integral_constant<int, 2>());
+    check(std::integral_constant<int, 1>());  // a stage is filled again
 }
 
 TEST_F(HopperPage, TheTileGoesThereAndBack) {
