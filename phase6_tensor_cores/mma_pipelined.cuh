@@ -47,6 +47,8 @@ struct MmaShape {
     static constexpr int stages = 2;            ///< of K_j and V_j
     static constexpr int resident = Resident;   ///< blocks on a multiprocessor that registers suffice for
     static constexpr bool queries_in_registers = InRegisters;  ///< Q_i is read from shared memory only once
+    /// Copies are begun between products: O_i and S_ij leave registers for the addresses.
+    static constexpr bool copies_in_shares = M * (D + B_c) / 2 <= 192;
     static constexpr std::size_t shared_bytes =
         simt::shared_bytes<simt::f16>(B_r, D) + 2 * simt::shared_bytes<simt::f16>(stages * B_c, D);  ///< of a block
 };
@@ -170,10 +172,11 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
         else
             multiply_values<T, B_c>(O_i, P_ij, V_j);
     };
-    const int whole = t.vector_rows && D <= int(K.extent(1)) ? key_length / B_c : 0;  // tiles
     int j = 0;
-    for (; j < tiles.full && j + 1 < whole && j + 1 < tiles.visited; ++j)
-        step(std::integral_constant<Stage, Stage::full>(), j, std::true_type());
+    if constexpr (Shape::copies_in_shares)
+        if (t.vector_rows && D <= int(K.extent(1)))
+            for (; j + 1 < tiles.full; ++j)  // so all rows of tile j + 1 exist
+                step(std::integral_constant<Stage, Stage::full>(), j, std::true_type());
     for (; j < tiles.full; ++j) step(std::integral_constant<Stage, Stage::full>(), j);
     for (; j < tiles.visited; ++j) step(std::integral_constant<Stage, Stage::edge>(), j);
 

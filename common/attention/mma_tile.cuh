@@ -60,7 +60,8 @@ struct NothingBeside {
 };
 
 /// S_ij = Q_i K_j^T, unscaled, for D columns. `query(m, k)` gives a fragment of Q_i. Each fragment of K_j serves all of
-/// the warp's rows. `beside(k)` does what is to be done between the products of step k, of D / 16, and those of the next.
+/// the warp's rows. `beside(k)` does what is to be done between the products of step k, of D / 16, and those of the
+/// next.
 template <class T, int D, int M, int N, class Query, class Tile, class Beside = NothingBeside>
 __device__ __forceinline__ void multiply_keys(simt::FragmentC (&S_ij)[M][N], const Query& query, const Tile& K_j,
                                               const Beside& beside = {}) {
