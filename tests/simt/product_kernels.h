@@ -1,8 +1,9 @@
 #pragma once
 
-#include <cstdint>
+#include <string>
 
 #include "common/simt/device/device_profile.h"
+#include "common/simt/machine/schedule.h"
 #include "tests/simt/fault_checks.h"
 
 // What the kernels of the tests of products have in common.
@@ -57,6 +58,16 @@ inline Tiles ready_tiles() {
 class OnHopper : public ::testing::Test {
     const ScopedCpuDevice device_{device_from(device_profile("h200"))};
 };
+
+/// The machine has no complaint, whatever order it runs warps in.
+template <class Kernel>
+void expect_clean_in_any_order(const Shape& shape, Kernel kernel) {
+    for (unsigned seed = 0; seed < 8; ++seed) {
+        const ScopedOrder order(seed);
+        SCOPED_TRACE("order " + std::to_string(seed));
+        expect_clean(shape, kernel);
+    }
+}
 
 /// Some thread: all of a warp do the same, and which comes first is the machine's affair.
 inline constexpr int kSome = -2;
