@@ -21,9 +21,9 @@ __global__ void kernel_with_array(int* ran) {
     if (threadIdx.x == 0) *ran += first[0] * rest[0];
 }
 
-template <int Lanes>
+template <int Lanes, int Rows = 3>
 struct BoundShape {
-    static constexpr int threads = 3 * Lanes, resident = 2;
+    static constexpr int threads = Rows * Lanes, resident = 2;
 };
 // One body, so that a compiler may be tempted to make one function of all.
 __global__ void __launch_bounds__(128) bound_kernel(int* ran) { *ran = 1; }
@@ -34,7 +34,8 @@ __global__ void __launch_bounds__(int(sizeof(T)) * 8 * Warps) warps_kernel(int* 
     *ran = 1;
 }
 template <int Lanes>
-__global__ void __launch_bounds__(BoundShape<Lanes>::threads, BoundShape<Lanes>::resident) shape_kernel(int* ran) {
+__global__ void __launch_bounds__(BoundShape<Lanes, 3>::threads, BoundShape<Lanes, 3>::resident)
+    shape_kernel(int* ran) {
     *ran = 1;
 }
 template <int Lanes>

@@ -1,10 +1,9 @@
 #include "common/simt/counters/traffic.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <utility>
-
-#include "common/simt/counters/request_cost.h"
 
 namespace simt {
 inline namespace cpu {
@@ -60,17 +59,45 @@ void Traffic::record(const Instruction& instruction, std::uint64_t address, int 
 }
 
 void Traffic::evaluate(LaneStreams& warp) {
-    warp.drain(sites_, [this](const LaneStreams::Request& request) {
-        const Instruction& instruction = instructions_[request.instruction];
-        if (instruction.kind >= kGlobal)
-            count_global(request, instruction);
-        else
-            count_shared(request, instruction);
-    });
+    if (!warp.any()) return;
+    using enum LaneStreams::Reading;
+    if (!warp.put_together(sites_, first_turns)) {
+        warp.for_each_request([this](const LaneStreams::Request& request) { count_request(request); });
+    } else {
+        std::array<std::int64_t, kKinds> more{};  // taken in the other reading
+        warp.for_each_request([&](const LaneStreams::Request& request) {
+            more[instructions_[request.instruction].kind] -= count_request(request).taken;
+        });
+        warp.put_together(sites_, last_turns);
+        warp.for_each_request([&](const LaneStreams::Request& request) {
+            const Instruction& instruction = instructions_[request.instruction];
+            more[instruction.kind] += cost_of(request, instruction).taken;
+        });
+        sum_.shared_wavefronts_in_doubt += std::uint64_t(std::abs(more[kSharedRead]) + std::abs(more[kSharedWrite]));
+        for (std::size_t tensor = 0; tensor < tensors_.size(); ++tensor) {
+            tensors_[tensor].sectors_read_in_doubt += std::uint64_t(std::abs(more[kGlobal + 2 * tensor]));
+            tensors_[tensor].sectors_written_in_doubt += std::uint64_t(std::abs(more[kGlobal + 2 * tensor + 1]));
+        }
+    }
+    warp.clear();
 }
 
-void Traffic::count_global(const LaneStreams::Request& request, const Instruction& instruction) {
-    const RequestCost sectors = sectors_of(request, instruction.bytes);
+RequestCost Traffic::cost_of(const LaneStreams::Request& request, const Instruction& instruction) {
+    return instruction.kind >= kGlobal ? sectors_of(request, instruction.bytes)
+                                       : wavefronts_of(request, instruction.bytes);
+}
+
+RequestCost Traffic::count_request(const LaneStreams::Request& request) {
+    const Instruction& instruction = instructions_[request.instruction];
+    const RequestCost cost = cost_of(request, instruction);
+    if (instruction.kind >= kGlobal)
+        count_global(cost, instruction);
+    else
+        count_shared(cost, instruction);
+    return cost;
+}
+
+void Traffic::count_global(const RequestCost& sectors, const Instruction& instruction) {
     TensorTraffic& tensor = tensors_[(instruction.kind - kGlobal) / 2];
     const bool write = (instruction.kind - kGlobal) % 2;
     ++(write ? tensor.requests_written : tensor.requests_read);
@@ -78,8 +105,7 @@ void Traffic::count_global(const LaneStreams::Request& request, const Instructio
     (write ? tensor.sectors_written_ideal : tensor.sectors_read_ideal) += std::uint64_t(sectors.ideal);
 }
 
-void Traffic::count_shared(const LaneStreams::Request& request, const Instruction& instruction) {
-    const RequestCost wavefronts = wavefronts_of(request, instruction.bytes);
+void Traffic::count_shared(const RequestCost& wavefronts, const Instruction& instruction) {
     ++sum_.shared_requests;
     sum_.shared_wavefronts += std::uint64_t(wavefronts.taken);
     sum_.shared_wavefronts_ideal += std::uint64_t(wavefronts.ideal);

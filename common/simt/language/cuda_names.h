@@ -17,9 +17,9 @@
 // template, so that it gets none.
 #if defined(__GNUC__) && !defined(__clang__)
 #define SIMT_KEEPS_LAUNCH_BOUNDS
-#define __launch_bounds__(...) \
-    __attribute__((patchable_function_entry(SIMT_FIRST_OF(__VA_ARGS__, 0), SIMT_FIRST_OF(__VA_ARGS__, 0))))
-#define SIMT_FIRST_OF(first, ...) (first)
+#define __launch_bounds__(...)                                                                \
+    __attribute__((patchable_function_entry(simt::cpu::threads_of_launch_bounds(__VA_ARGS__), \
+                                            simt::cpu::threads_of_launch_bounds(__VA_ARGS__))))
 #else
 #define __launch_bounds__(...)
 #endif
@@ -78,6 +78,9 @@ inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z,
 [[gnu::tls_model("initial-exec")]] inline constinit thread_local uint3 blockIdx{};
 [[gnu::tls_model("initial-exec")]] inline constinit thread_local dim3 blockDim{};
 [[gnu::tls_model("initial-exec")]] inline constinit thread_local dim3 gridDim{};
+
+/// The first argument of `__launch_bounds__`; the others are about blocks.
+constexpr int threads_of_launch_bounds(int threads, int = 0, int = 0) { return threads; }
 
 /// Threads of a warp.
 inline constexpr int warpSize = 32;
