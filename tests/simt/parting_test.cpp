@@ -5,6 +5,7 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -210,9 +211,44 @@ TEST(NoParting, OnOneLine) {
 }
 // clang-format on
 
-TEST(SourceLines, HaveColumns) {
+[[gnu::noinline]] std::uintptr_t where_it_returns_to() {
+    use(1);
+    return reinterpret_cast<std::uintptr_t>(__builtin_return_address(0));
+}
+[[gnu::always_inline]] inline std::uintptr_t inlined_once() {
+    const std::uintptr_t address = where_it_returns_to();  // @innermost call
+    use(2);
+    return address;
+}
+// clang-format off
+[[gnu::always_inline]] inline std::uintptr_t inlined_twice() {
+    return     inlined_once();  // @inner call
+}
+[[gnu::noinline]] std::uintptr_t around_all() {
+    use(3);  const std::uintptr_t address     =     inlined_twice();  // @outer call
+    use(4);
+    return address;
+}
+// clang-format on
+
+TEST(SourceLines, HaveColumnsFromTheInsideOut) {
     if (!lines_are_known()) GTEST_SKIP() << "addr2line does not know the lines of this program";
-    EXPECT_NE(source_lines(reinterpret_cast<std::uintptr_t>(&called_sum)).front().column, 0u);
+    const std::vector<SourceLine>& lines = source_lines(around_all() - 1);
+    ASSERT_GE(lines.size(), 3u);
+    const std::array<std::array<std::string, 2>, 3> calls{{{"where_it_returns_to()", "innermost call"},
+                                                           {"inlined_once()", "inner call"},
+                                                           {"inlined_twice()", "outer call"}}};
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+        const unsigned number = line_of("parting_test.cpp", calls[i][1]);
+        EXPECT_EQ(lines[i].site.line(), number);
+        std::ifstream source(LADDER_SOURCE_DIR "/tests/simt/parting_test.cpp");
+        std::string text;
+        for (unsigned n = 0; n < number; ++n) std::getline(source, text);
+        // Compilers disagree on which letter of a call it is.
+        const std::size_t first = text.find(calls[i][0]) + 1;
+        EXPECT_GE(lines[i].column, first) << text;
+        EXPECT_LT(lines[i].column, first + calls[i][0].size()) << text;
+    }
 }
 
 TEST(SourceColumns, OfFilesWithoutThemAreUnknown) {

@@ -1,6 +1,7 @@
 #include "common/simt/counters/traffic.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <functional>
 #include <utility>
@@ -60,26 +61,49 @@ void Traffic::record(const Instruction& instruction, std::uint64_t address, int 
 
 void Traffic::evaluate(LaneStreams& warp) {
     if (!warp.any()) return;
-    using enum LaneStreams::Reading;
-    if (!warp.put_together(sites_, first_turns)) {
+    if (warp.put_together(sites_, LaneStreams::Reading::first_turns))
+        count_in_doubt(warp);
+    else
         warp.for_each_request([this](const LaneStreams::Request& request) { count_request(request); });
-    } else {
-        std::array<std::int64_t, kKinds> more{};  // taken in the other reading
-        warp.for_each_request([&](const LaneStreams::Request& request) {
-            more[instructions_[request.instruction].kind] -= count_request(request).taken;
-        });
-        warp.put_together(sites_, last_turns);
-        warp.for_each_request([&](const LaneStreams::Request& request) {
-            const Instruction& instruction = instructions_[request.instruction];
-            more[instruction.kind] += cost_of(request, instruction).taken;
-        });
-        sum_.shared_wavefronts_in_doubt += std::uint64_t(std::abs(more[kSharedRead]) + std::abs(more[kSharedWrite]));
-        for (std::size_t tensor = 0; tensor < tensors_.size(); ++tensor) {
-            tensors_[tensor].sectors_read_in_doubt += std::uint64_t(std::abs(more[kGlobal + 2 * tensor]));
-            tensors_[tensor].sectors_written_in_doubt += std::uint64_t(std::abs(more[kGlobal + 2 * tensor + 1]));
-        }
-    }
     warp.clear();
+}
+
+void Traffic::count_in_doubt(LaneStreams& warp) {
+    struct Doubt {
+        std::int64_t more = 0;                       // that the other reading takes
+        std::uint64_t first = UINT64_MAX, last = 0;  // addresses of the last request
+        bool overlaps = false;
+    };
+    std::vector<Doubt> doubts(instructions_.size());
+    warp.for_each_request([&](const LaneStreams::Request& request) {
+        Doubt& doubt = doubts[request.instruction];
+        doubt.more -= count_request(request).taken;
+        std::uint64_t first = UINT64_MAX, last = 0;
+        for (std::uint32_t lanes = request.lanes; lanes; lanes &= lanes - 1) {
+            const std::uint64_t address = request.address[std::countr_zero(lanes)];
+            first = std::min(first, address);
+            last = std::max(last, address);
+        }
+        doubt.overlaps = doubt.overlaps || (first <= doubt.last && last >= doubt.first);
+        doubt.first = first;
+        doubt.last = last;
+    });
+    warp.put_together(sites_, LaneStreams::Reading::last_turns);
+    warp.for_each_request([&](const LaneStreams::Request& request) {
+        doubts[request.instruction].more += cost_of(request, instructions_[request.instruction]).taken;
+    });
+    for (std::size_t i = 0; i < doubts.size(); ++i) {
+        // Where each request is a run of its own, lanes share out elements, 32 at a time: there the last are missing.
+        if (!doubts[i].overlaps) continue;
+        const auto taken = std::uint64_t(std::abs(doubts[i].more));
+        const int kind = instructions_[i].kind;
+        if (kind < kGlobal) {
+            sum_.shared_wavefronts_in_doubt += taken;
+            continue;
+        }
+        TensorTraffic& tensor = tensors_[(kind - kGlobal) / 2];
+        ((kind - kGlobal) % 2 ? tensor.sectors_written_in_doubt : tensor.sectors_read_in_doubt) += taken;
+    }
 }
 
 RequestCost Traffic::cost_of(const LaneStreams::Request& request, const Instruction& instruction) {

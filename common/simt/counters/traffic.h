@@ -63,7 +63,6 @@ class Traffic {
 
   private:
     static constexpr int kSharedRead = 0, kSharedWrite = 1, kGlobal = 2;
-    static constexpr int kKinds = kGlobal + 2 * kMaxTensorNames;
 
     /// What a source line does to one memory, or to one tensor.
     struct Instruction {
@@ -79,6 +78,7 @@ class Traffic {
     void count(bool write, int tensor, const void* address, std::size_t bytes, int thread, SourceSite site);
     void record(const Instruction& instruction, std::uint64_t address, int thread);
     void evaluate(LaneStreams& warp);
+    void count_in_doubt(LaneStreams& warp);
     static RequestCost cost_of(const LaneStreams::Request& request, const Instruction& instruction);
     RequestCost count_request(const LaneStreams::Request& request);
     void count_global(const RequestCost& sectors, const Instruction& instruction);

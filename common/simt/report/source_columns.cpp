@@ -125,7 +125,10 @@ class DebugInfo {
   public:
     explicit DebugInfo(const std::string& path) {
         std::ifstream file(path, std::ios::binary);
-        const auto read = [&file](std::uint64_t offset, std::uint64_t bytes) {
+        const auto size = std::uint64_t(file.seekg(0, std::ios::end).tellg());
+        if (!file) return;
+        const auto read = [&file, size](std::uint64_t offset, std::uint64_t bytes) {
+            if (offset > size || bytes > size - offset) return std::string();
             std::string text(bytes, '\0');
             file.seekg(std::streamoff(offset));
             if (!file.read(text.data(), std::streamsize(bytes))) text.clear();
