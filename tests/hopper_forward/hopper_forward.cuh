@@ -24,7 +24,7 @@ struct ShapeFor<64> : std::type_identity<HopperShape<64, 3, 128, 2, true, true>>
 template <>
 struct ShapeFor<128> : std::type_identity<HopperShape<128, 2, 128, 2, true, true>> {};
 template <>
-struct ShapeFor<256> : std::type_identity<HopperShape<256, 2, 80, 2, false, true>> {};
+struct ShapeFor<256> : std::type_identity<HopperShape<256, 2, 80, 2, false, true, true, true, false>> {};
 
 /// Step 1.
 void launch_hopper_plain(const AttentionArguments& a) {
@@ -37,7 +37,7 @@ void launch_hopper_plain(const AttentionArguments& a) {
 void launch_hopper_turns(const AttentionArguments& a) {
     with_hopper_problem(a, [&]<class T, int D>(std::type_identity<T>, std::integral_constant<int, D>) {
         using S = typename ShapeFor<D>::type;
-        launch_hopper_forward<T, HopperShape<D, S::consumers, S::B_c, S::stages, S::takes_turns, false>>(a);
+        launch_hopper_forward<T, HopperShape<D, S::consumers, S::B_c, S::stages, S::takes_turns, false, true, true, S::persistent>>(a);
     });
 }
 
