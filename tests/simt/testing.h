@@ -96,7 +96,7 @@ struct Buffer {
     Buffer& operator=(const Buffer&) = delete;
 
     template <int Rank>
-    GlobalTensor<T, Rank> view(std::ptrdiff_t shift = 0) {
+    TensorArgument argument(std::ptrdiff_t shift = 0) {
         TensorArgument argument{.name = name_, .data = base + shift, .rank = Rank};
         std::int64_t stride = 1;
         for (int i = Rank - 1; i >= 0; --i) {
@@ -104,7 +104,11 @@ struct Buffer {
             argument.strides[i] = stride;
             stride *= extents[i];
         }
-        return global_tensor<T, Rank>(argument);
+        return argument;
+    }
+    template <int Rank>
+    GlobalTensor<T, Rank> view(std::ptrdiff_t shift = 0) {
+        return global_tensor<T, Rank>(argument<Rank>(shift));
     }
 
     static constexpr std::size_t kSlack = 128;

@@ -208,12 +208,9 @@ void BulkCopies::store(const char* call, const Box& box, GlobalSums::Add add) {
     std::vector<std::byte> values(std::size_t(place.row_bytes));
     for_each_row(box.map, box.at, [&](const BoxRow& row) {
         const int bytes = row.count * width;
-        // A swizzle moves pieces inside their row: a whole one is read as it lies.
-        const bool whole = bytes == place.row_bytes;
-        if (whole) read_shared(store, place.offset + std::uint32_t(row.row * place.row_bytes), bytes, width);
         for_each_piece(row.first * width, bytes, [&](int byte, int piece) {
             const std::uint32_t from = place.offset_of(row.row, byte);
-            if (!whole) read_shared(store, from, piece, width);
+            read_shared(store, from, piece, width);
             std::memcpy(values.data() + (byte - row.first * width), block_.shared.data() + from, std::size_t(piece));
         });
         write_global(store, box.tensor, row.address, values.data(), bytes, width, add);
@@ -229,7 +226,7 @@ void BulkCopies::store(const char* call, const Bytes& b, GlobalSums::Add add) {
 
 void BulkCopies::commit() { ++threads_[std::size_t(block_.thread())].groups; }
 
-void BulkCopies::wait(int allowed, bool until_read) {
+void BulkCopies::wait(int allowed, bool until_read, SourceSite site) {
     if (!is_checked()) return;
     Thread& thread = threads_[std::size_t(block_.thread())];
     std::uint32_t read_up_to = 0;
@@ -241,7 +238,7 @@ void BulkCopies::wait(int allowed, bool until_read) {
     if (read_up_to > 0) block_.clocks().learn(block_.thread(), thread.agent, read_up_to);
     while (!until_read && !thread.under_way.empty() && thread.under_way.front().group < thread.groups - allowed) {
         for (const GlobalShadow::HeldSource target : thread.under_way.front().targets)
-            block_.global.release_target(target);
+            block_.global.release_target(target, block_.warp_interval(), site);
         thread.under_way.pop_front();
     }
 }

@@ -56,7 +56,7 @@ class BulkCopies final : public Companion {
 
     /// The running thread has waited for all of its groups but the `allowed` newest: until they have read their
     /// sources, or until they are done.
-    void wait(int allowed, bool until_read);
+    void wait(int allowed, bool until_read, SourceSite site);
 
     /// Checks a map that a thread names.
     void check_made(const char* call, const TensorMapShape& map, SourceSite site) const;

@@ -122,7 +122,7 @@ void wait_stores(SourceSite site = SourceSite::here()) {
     static_assert(allowed >= 0);
     Block& block = Block::current();
     block.require_feature(Feature::tma, site);
-    block.companion<BulkCopies>().wait(allowed, false);
+    block.companion<BulkCopies>().wait(allowed, false, site);
 }
 
 /// See simt::cuda::wait_stores_read.
@@ -131,7 +131,7 @@ void wait_stores_read(SourceSite site = SourceSite::here()) {
     static_assert(allowed >= 0);
     Block& block = Block::current();
     block.require_feature(Feature::tma, site);
-    block.companion<BulkCopies>().wait(allowed, true);
+    block.companion<BulkCopies>().wait(allowed, true, site);
 }
 
 /// See simt::cuda::prefetch_map. There is no cache here.

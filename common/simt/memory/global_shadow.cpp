@@ -238,7 +238,8 @@ void GlobalShadow::end_block() {
     if (waited_.any() && !lets_next_start_unwaited_) launch_->note_that_next_starts_after_wait();
     launch_->sums.end_block(block_, sums_);
     for (std::size_t i = 0; i < sources_.size(); ++i)
-        if (sources_[i].region && sources_[i].written) release_target(HeldSource(i));
+        if (sources_[i].region && sources_[i].written)
+            for_each_cell(let_go(HeldSource(i)), [](Cell& c, std::uintptr_t) { --c.stores; });
     if (used_chunks_ == 0) return;
     const std::size_t used = std::exchange(used_chunks_, 0);
     chunk_numbers_.clear();
@@ -364,9 +365,16 @@ void GlobalShadow::release_source_of_agent(HeldSource place, int agent, std::uin
     });
 }
 
-void GlobalShadow::release_target(HeldSource place) {
+void GlobalShadow::release_target(HeldSource place, std::uint32_t warp_interval, SourceSite site) {
     if (place == kUnwatched) return;
-    for_each_cell(let_go(place), [](Cell& c, std::uintptr_t) { --c.stores; });
+    const Source target = let_go(place);
+    for_each_cell(target, [&](Cell& c, std::uintptr_t) {
+        --c.stores;
+        c.write_interval = block_interval_;
+        c.write_warp_interval = warp_interval;
+        c.writer = std::uint16_t(target.reader.thread);
+        c.write_site = site;
+    });
 }
 
 GlobalShadow::Source GlobalShadow::let_go(HeldSource place) {

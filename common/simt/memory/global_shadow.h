@@ -232,7 +232,9 @@ class GlobalShadow {
     /// Such a copy writes these bytes from now until release_target(), or until the block ends: whoever touches them in
     /// between is wrong, unless all only add.
     HeldSource hold_target(int tensor, const void* p, std::size_t bytes, int thread, SourceSite site);
-    void release_target(HeldSource target);
+
+    /// The thread has waited, at `site`, for the copy: only now are the bytes written for sure.
+    void release_target(HeldSource target, std::uint32_t warp_interval, SourceSite site);
 
     /// Adds to global memory, for kernels whose accesses are not watched as well: see GlobalSums.
     void add(void* to, const void* values, std::size_t count, std::size_t bytes, GlobalSums::Add how) {
