@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstdint>
+
+#include "common/simt/report/leniency.h"
 #include "tests/simt/product_kernels.h"
 
 namespace simt::testing {
@@ -13,6 +17,7 @@ using ProductRegisters = OnHopper;
 using ProductGroups = OnHopper;
 using Warpgroups = OnHopper;
 using RightProducts = OnHopper;
+using Leniency = OnHopper;
 
 template <class Kernel>
 void expect(const Shape& shape, Kernel kernel, const Expected& expected) {
@@ -527,6 +532,35 @@ TEST_F(Warpgroups, OtherDevicesHaveNone) {
            {.fault = Fault::unsupported, .first = {kSome, "old device"}, .says = {"faulty_kernel needs wgmma"}});
 }
 
+// --- where one looks away ------------------------------------------------------------------------------------------
+
+TEST_F(Leniency, ShowsWhatComesOutOfWrongProducts) {
+    const ScopedLeniency lenient;
+    int early = 0, late = 0;
+    run(kOneGroup, [&] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> S;
+        multiply_once(S, t);  // without a fence
+        commit_products();
+        early += std::isnan(S[3]);
+        wait_products<0>();  // which does not name it
+        late += S[3] == 0.0f;
+    });
+    EXPECT_EQ(early, 128);
+    EXPECT_EQ(late, 128);
+    run(kOneGroup, [] {  // beyond the end of shared memory, and of the tile
+        const Tiles t = ready_tiles();
+        Accumulator<64> S;
+        for (const std::uint32_t address : {3 * 8192 - 1024u, 5 * 8192u}) {
+            const MatrixDescriptor stray{address, 16, 1024, 0, Swizzle::b128};
+            begin_products(S);
+            multiply(S, k_major(t.Q_i, 0, 0), MatrixOperand<f16, Major::k>::from_bits(stray.bits()), false);
+            commit_products();
+            wait_products<0>(S);
+        }
+    });
+}
+
 // --- right ones -----------------------------------------------------------------------------------------------------
 
 TEST_F(RightProducts, ScoresAreUsedWhileTheNextProductGoesOn) {
@@ -551,6 +585,25 @@ TEST_F(RightProducts, ScoresAreUsedWhileTheNextProductGoesOn) {
             for (int i = 0; i < S.size; ++i) S[i] += 1.0f;
             wait_products<0>(O, P);
         }
+    });
+}
+
+TEST_F(RightProducts, OneSumGrowsOverSeveralGroups) {
+    expect_clean_in_any_order(kOneGroup, [] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> O;
+        OperandA<f16> P[2];
+        for (int i = 0; i < O.size; ++i) O[i] = 0.0f;
+        begin_products(O);
+        for (int j = 0; j < 4; ++j) {
+            P[j % 2] = zeros();  // what the group before the last has read
+            begin_products(P[j % 2]);
+            multiply(O, P[j % 2], mn_major(t.V_j, 16 * j, 0), true);
+            commit_products();
+            wait_products<1>();
+        }
+        wait_products<0>(O);
+        O[0] += 1.0f;
     });
 }
 
