@@ -38,13 +38,6 @@ class HopperWork {
     int head_;
 };
 
-/// The number of a block's tile in round `round`, where every block takes one a round: there and back, so that who had
-/// the longest of one round has the shortest of the next.
-__device__ inline int work_of_round(int round) {
-    const int blocks = int(gridDim.x), block = int(blockIdx.x);
-    return round * blocks + (round % 2 == 0 ? block : blocks - 1 - block);
-}
-
 /// Step 1: one warpgroup does everything, one thing after the other. A tile of 64 queries; TMA brings K_j and V_j, and
 /// nobody does anything meanwhile.
 template <class T, int D, int B_c>
@@ -130,7 +123,7 @@ struct HopperShape {
     static constexpr int parts = Parts;  ///< of a tile's weights: one is computed under the product of the last
     static constexpr bool persistent = Persistent;  ///< a block takes tile after tile, and O_i has memory of its own
     static constexpr int producer_registers = Consumers == 3 ? 32 : Consumers == 1 ? 56 : 24;
-    static constexpr int consumer_registers = Consumers == 4 ? 120 : Consumers == 3 ? 160 : Consumers == 2 ? 240 : 256;
+    static constexpr int consumer_registers = Consumers == 4 ? 112 : Consumers == 3 ? 160 : Consumers == 2 ? 240 : 256;
     static constexpr std::size_t shared_bytes = (Persistent ? 2 : 1) * simt::panel_bytes<std::uint16_t>(B_r, D) +
                                                 2 * simt::panel_bytes<std::uint16_t>(stages * B_c, D) + 256;
 };
@@ -193,8 +186,8 @@ __global__ void __launch_bounds__(Shape::threads, 1)
             simt::RingPosition<stages> k, v;
             simt::RingPosition<1> q;
 #pragma unroll 1
-            for (int round = 0; work_of_round(round) < p.works; ++round) {
-                const HopperWork work(p, work_of_round(round), query_tiles, B_r);
+            for (int number = int(blockIdx.x); number < p.works; number += int(gridDim.x)) {
+                const HopperWork work(p, number, query_tiles, B_r);
                 const int visited = tiles_of(work).visited;
                 if (visited == 0) continue;
                 const auto fetch = [&](const auto& ring, const auto& map, const auto& full, const auto& empty,
@@ -242,8 +235,8 @@ __global__ void __launch_bounds__(Shape::threads, 1)
         if (Shape::takes_turns && consumer == Shape::consumers - 1) simt::arrive_threads(1, 256);  // the first turn
 
 #pragma unroll 1
-        for (int round = 0; work_of_round(round) < p.works; ++round) {
-            const HopperWork work(p, work_of_round(round), query_tiles, B_r);
+        for (int number = int(blockIdx.x); number < p.works; number += int(gridDim.x)) {
+            const HopperWork work(p, number, query_tiles, B_r);
             const KeyTiles tiles = tiles_of(work);
             const auto seen_by = [&](int row) {
                 return visible_keys(p.mask, work.first_query + row, p.query_length, p.key_length);
@@ -312,7 +305,7 @@ __global__ void __launch_bounds__(Shape::threads, 1)
                         K_full[k.stage].wait(k.parity);
                         begin_scores(S_ij, Q_i, owner.first_row, stage_of(K_ring, k));
                         simt::wait_products<0>(S_ij);
-                        release(K_empty, k);
+                        if (simt::elect_one()) K_empty[k.stage].arrive();  // of each warp
                         if constexpr (edge) hide(S_ij, j);
                         take_turn();
                         raise_maxima(S_ij, rows, scale.exponent);
@@ -320,19 +313,28 @@ __global__ void __launch_bounds__(Shape::threads, 1)
                         weigh<part>(S_ij, rows, scale.exponent, 0);
                         to_operands(P_ij[0], S_ij, 0);
                         rescale_rows<Shape::vote>(O_i, rows);
-                        V_full[v.stage].wait(v.parity);
-                        begin_values(O_i, P_ij[0], stage_of(V_ring, v));
+                        V_full[k.stage].wait(k.parity);
+                        begin_values(O_i, P_ij[0], stage_of(V_ring, k));
 #pragma unroll
                         for (int n = 1; n < Shape::parts; ++n) {
                             weigh<part>(S_ij, rows, scale.exponent, n * part);
                             to_operands(P_ij[n], S_ij, n * part);
-                            begin_more_values(O_i, P_ij[n], stage_of(V_ring, v), n * part);
+                            begin_more_values(O_i, P_ij[n], stage_of(V_ring, k), n * part);
                         }
                         pass_turn();
                         simt::wait_products<0>(O_i, P_ij);
-                        release(V_empty, v);
+                        release(V_empty, k);
                     };
                     int j = tiles.visited - 1;
+                    // Of the tiles that the block visits, those that this warpgroup sees nothing of.
+                    const int seen = seen_by(owner.first_row + 63);
+#pragma unroll 1
+                    for (; j * B_c >= seen; --j) {
+                        K_full[k.stage].wait(k.parity);  // or an arrival of this round would count for the one before
+                        if (simt::elect_one()) K_empty[k.stage].arrive();
+                        V_full[k.stage].wait(k.parity);
+                        release(V_empty, k);
+                    }
 #pragma unroll 1
                     for (; j >= tiles.full; --j) step(std::true_type(), j);
 #pragma unroll 1
