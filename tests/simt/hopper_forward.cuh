@@ -6,6 +6,10 @@
 
 namespace ladder::SIMT_MACHINE {
 
+/// Rows of whole panels: of 64 elements, where D is a multiple of that, or else of 32.
+template <int D>
+inline constexpr simt::Swizzle kRowSwizzle = D % 64 == 0 ? simt::Swizzle::b128 : simt::Swizzle::b64;
+
 /// What the kernels are given besides the maps of Q, K, V and O.
 struct HopperProblem {
     simt::GlobalTensor<float, 3> LSE;  ///< [B, Hq, Sq]
@@ -54,9 +58,9 @@ __global__ void __launch_bounds__(128)
     };
 
     simt::SharedArena arena;
-    const auto Q_i = arena.template panels<T, B_r, D, simt::Swizzle::b128>("Q_i");
-    const auto K_j = arena.template panels<T, B_c, D, simt::Swizzle::b128>("K_j");
-    const auto V_j = arena.template panels<T, B_c, D, simt::Swizzle::b128>("V_j");
+    const auto Q_i = arena.template panels<T, B_r, D, kRowSwizzle<D>>("Q_i");
+    const auto K_j = arena.template panels<T, B_c, D, kRowSwizzle<D>>("K_j");
+    const auto V_j = arena.template panels<T, B_c, D, kRowSwizzle<D>>("V_j");
     const auto full = arena.template barriers<1>("full");
     if (threadIdx.x == 0) {
         full[0].init(1);
@@ -148,12 +152,12 @@ __global__ void __launch_bounds__(Shape::threads, 1)
     const int query_tiles = (p.query_length + B_r - 1) / B_r;
 
     simt::SharedArena arena;
-    const auto Q_i = arena.template panels<T, B_r, D, simt::Swizzle::b128>("Q_i");
-    const auto K_ring = arena.template panels<T, stages * B_c, D, simt::Swizzle::b128>("K_j");
-    const auto V_ring = arena.template panels<T, stages * B_c, D, simt::Swizzle::b128>("V_j");
+    const auto Q_i = arena.template panels<T, B_r, D, kRowSwizzle<D>>("Q_i");
+    const auto K_ring = arena.template panels<T, stages * B_c, D, kRowSwizzle<D>>("K_j");
+    const auto V_ring = arena.template panels<T, stages * B_c, D, kRowSwizzle<D>>("V_j");
     const auto staging = [&] {
         if constexpr (Shape::persistent)
-            return arena.template panels<T, B_r, D, simt::Swizzle::b128>("O_i");
+            return arena.template panels<T, B_r, D, kRowSwizzle<D>>("O_i");
         else
             return Q_i;
     }();
@@ -352,15 +356,42 @@ __global__ void __launch_bounds__(Shape::threads, 1)
     }
 }
 
+/// The fastest that was measured for long sequences (docs/tuning/phase7.md); D 96 and 192 were not.
+template <int D>
+struct HopperShapeFor;
+template <>
+struct HopperShapeFor<64> {
+    using Shape = HopperShape<64, 3, 160, 2, false, false, false, true, false, 10>;
+};
+template <>
+struct HopperShapeFor<96> {
+    using Shape = HopperShape<96, 3, 128, 2, false, false, false, true, false, 8>;
+};
+template <>
+struct HopperShapeFor<128> {
+    using Shape = HopperShape<128, 3, 128, 2, false, false, false, true, false, 4>;
+};
+template <>
+struct HopperShapeFor<192> {
+    using Shape = HopperShape<192, 2, 112, 2, true, true, true, true, false>;
+};
+template <>
+struct HopperShapeFor<256> {
+    using Shape = HopperShape<256, 2, 80, 2, true, true, true, true, false>;
+};
+
+/// And for short ones without a mask, D = 128.
+using HopperShortShape = HopperShape<128, 2, 128, 2, true, true, false, true, true>;
+
 /// The maps and the rest of a problem for tiles of B_r queries and B_c keys.
 template <class T, int D, int B_r, int B_c>
 struct HopperMaps {
     simt::TensorMap<T, 4> Q, K, V, O;
     explicit HopperMaps(const AttentionArguments& a)
-        : Q(simt::tile_map<T, 4, B_r, D, simt::Swizzle::b128>(a.q)),
-          K(simt::tile_map<T, 4, B_c, D, simt::Swizzle::b128>(a.k)),
-          V(simt::tile_map<T, 4, B_c, D, simt::Swizzle::b128>(a.v)),
-          O(simt::tile_map<T, 4, 16, D, simt::Swizzle::b128>(a.out)) {}
+        : Q(simt::tile_map<T, 4, B_r, D, kRowSwizzle<D>>(a.q)),
+          K(simt::tile_map<T, 4, B_c, D, kRowSwizzle<D>>(a.k)),
+          V(simt::tile_map<T, 4, B_c, D, kRowSwizzle<D>>(a.v)),
+          O(simt::tile_map<T, 4, 16, D, kRowSwizzle<D>>(a.out)) {}
 };
 
 inline HopperProblem hopper_problem(const AttentionArguments& a) {
