@@ -6,6 +6,10 @@
 
 namespace ladder::SIMT_MACHINE {
 
+/// Rows of whole panels: of 64 elements, where D is a multiple of that, or else of 32.
+template <int D>
+inline constexpr simt::Swizzle kRowSwizzle = D % 64 == 0 ? simt::Swizzle::b128 : simt::Swizzle::b64;
+
 /// What the kernels are given besides the maps of Q, K, V and O.
 struct HopperProblem {
     simt::GlobalTensor<float, 3> LSE;  ///< [B, Hq, Sq]
@@ -38,13 +42,6 @@ class HopperWork {
     int head_;
 };
 
-/// The number of a block's tile in round `round`, where every block takes one a round: there and back, so that who had
-/// the longest of one round has the shortest of the next.
-__device__ inline int work_of_round(int round) {
-    const int blocks = int(gridDim.x), block = int(blockIdx.x);
-    return round * blocks + (round % 2 == 0 ? block : blocks - 1 - block);
-}
-
 /// Step 1: one warpgroup does everything, one thing after the other. A tile of 64 queries; TMA brings K_j and V_j, and
 /// nobody does anything meanwhile.
 template <class T, int D, int B_c>
@@ -61,9 +58,9 @@ __global__ void __launch_bounds__(128)
     };
 
     simt::SharedArena arena;
-    const auto Q_i = arena.template panels<T, B_r, D, simt::Swizzle::b128>("Q_i");
-    const auto K_j = arena.template panels<T, B_c, D, simt::Swizzle::b128>("K_j");
-    const auto V_j = arena.template panels<T, B_c, D, simt::Swizzle::b128>("V_j");
+    const auto Q_i = arena.template panels<T, B_r, D, kRowSwizzle<D>>("Q_i");
+    const auto K_j = arena.template panels<T, B_c, D, kRowSwizzle<D>>("K_j");
+    const auto V_j = arena.template panels<T, B_c, D, kRowSwizzle<D>>("V_j");
     const auto full = arena.template barriers<1>("full");
     if (threadIdx.x == 0) {
         full[0].init(1);
@@ -130,7 +127,7 @@ struct HopperShape {
     static constexpr int parts = Parts;  ///< of a tile's weights: one is computed under the product of the last
     static constexpr bool persistent = Persistent;  ///< a block takes tile after tile, and O_i has memory of its own
     static constexpr int producer_registers = Consumers == 3 ? 32 : Consumers == 1 ? 56 : 24;
-    static constexpr int consumer_registers = Consumers == 4 ? 120 : Consumers == 3 ? 160 : Consumers == 2 ? 240 : 256;
+    static constexpr int consumer_registers = Consumers == 4 ? 112 : Consumers == 3 ? 160 : Consumers == 2 ? 240 : 256;
     static constexpr std::size_t shared_bytes = (Persistent ? 2 : 1) * simt::panel_bytes<std::uint16_t>(B_r, D) +
                                                 2 * simt::panel_bytes<std::uint16_t>(stages * B_c, D) + 256;
 };
@@ -155,12 +152,12 @@ __global__ void __launch_bounds__(Shape::threads, 1)
     const int query_tiles = (p.query_length + B_r - 1) / B_r;
 
     simt::SharedArena arena;
-    const auto Q_i = arena.template panels<T, B_r, D, simt::Swizzle::b128>("Q_i");
-    const auto K_ring = arena.template panels<T, stages * B_c, D, simt::Swizzle::b128>("K_j");
-    const auto V_ring = arena.template panels<T, stages * B_c, D, simt::Swizzle::b128>("V_j");
+    const auto Q_i = arena.template panels<T, B_r, D, kRowSwizzle<D>>("Q_i");
+    const auto K_ring = arena.template panels<T, stages * B_c, D, kRowSwizzle<D>>("K_j");
+    const auto V_ring = arena.template panels<T, stages * B_c, D, kRowSwizzle<D>>("V_j");
     const auto staging = [&] {
         if constexpr (Shape::persistent)
-            return arena.template panels<T, B_r, D, simt::Swizzle::b128>("O_i");
+            return arena.template panels<T, B_r, D, kRowSwizzle<D>>("O_i");
         else
             return Q_i;
     }();
@@ -193,8 +190,8 @@ __global__ void __launch_bounds__(Shape::threads, 1)
             simt::RingPosition<stages> k, v;
             simt::RingPosition<1> q;
 #pragma unroll 1
-            for (int round = 0; work_of_round(round) < p.works; ++round) {
-                const HopperWork work(p, work_of_round(round), query_tiles, B_r);
+            for (int number = int(blockIdx.x); number < p.works; number += int(gridDim.x)) {
+                const HopperWork work(p, number, query_tiles, B_r);
                 const int visited = tiles_of(work).visited;
                 if (visited == 0) continue;
                 const auto fetch = [&](const auto& ring, const auto& map, const auto& full, const auto& empty,
@@ -242,8 +239,8 @@ __global__ void __launch_bounds__(Shape::threads, 1)
         if (Shape::takes_turns && consumer == Shape::consumers - 1) simt::arrive_threads(1, 256);  // the first turn
 
 #pragma unroll 1
-        for (int round = 0; work_of_round(round) < p.works; ++round) {
-            const HopperWork work(p, work_of_round(round), query_tiles, B_r);
+        for (int number = int(blockIdx.x); number < p.works; number += int(gridDim.x)) {
+            const HopperWork work(p, number, query_tiles, B_r);
             const KeyTiles tiles = tiles_of(work);
             const auto seen_by = [&](int row) {
                 return visible_keys(p.mask, work.first_query + row, p.query_length, p.key_length);
@@ -312,7 +309,7 @@ __global__ void __launch_bounds__(Shape::threads, 1)
                         K_full[k.stage].wait(k.parity);
                         begin_scores(S_ij, Q_i, owner.first_row, stage_of(K_ring, k));
                         simt::wait_products<0>(S_ij);
-                        release(K_empty, k);
+                        if (simt::elect_one()) K_empty[k.stage].arrive();  // of each warp
                         if constexpr (edge) hide(S_ij, j);
                         take_turn();
                         raise_maxima(S_ij, rows, scale.exponent);
@@ -320,19 +317,28 @@ __global__ void __launch_bounds__(Shape::threads, 1)
                         weigh<part>(S_ij, rows, scale.exponent, 0);
                         to_operands(P_ij[0], S_ij, 0);
                         rescale_rows<Shape::vote>(O_i, rows);
-                        V_full[v.stage].wait(v.parity);
-                        begin_values(O_i, P_ij[0], stage_of(V_ring, v));
+                        V_full[k.stage].wait(k.parity);
+                        begin_values(O_i, P_ij[0], stage_of(V_ring, k));
 #pragma unroll
                         for (int n = 1; n < Shape::parts; ++n) {
                             weigh<part>(S_ij, rows, scale.exponent, n * part);
                             to_operands(P_ij[n], S_ij, n * part);
-                            begin_more_values(O_i, P_ij[n], stage_of(V_ring, v), n * part);
+                            begin_more_values(O_i, P_ij[n], stage_of(V_ring, k), n * part);
                         }
                         pass_turn();
                         simt::wait_products<0>(O_i, P_ij);
-                        release(V_empty, v);
+                        release(V_empty, k);
                     };
                     int j = tiles.visited - 1;
+                    // Of the tiles that the block visits, those that this warpgroup sees nothing of.
+                    const int seen = seen_by(owner.first_row + 63);
+#pragma unroll 1
+                    for (; j * B_c >= seen; --j) {
+                        K_full[k.stage].wait(k.parity);  // or an arrival of this round would count for the one before
+                        if (simt::elect_one()) K_empty[k.stage].arrive();
+                        V_full[k.stage].wait(k.parity);
+                        release(V_empty, k);
+                    }
 #pragma unroll 1
                     for (; j >= tiles.full; --j) step(std::true_type(), j);
 #pragma unroll 1
@@ -350,15 +356,42 @@ __global__ void __launch_bounds__(Shape::threads, 1)
     }
 }
 
+/// The fastest that was measured for long sequences (docs/tuning/phase7.md); D 96 and 192 were not.
+template <int D>
+struct HopperShapeFor;
+template <>
+struct HopperShapeFor<64> {
+    using Shape = HopperShape<64, 3, 160, 2, false, false, false, true, false, 10>;
+};
+template <>
+struct HopperShapeFor<96> {
+    using Shape = HopperShape<96, 3, 128, 2, false, false, false, true, false, 8>;
+};
+template <>
+struct HopperShapeFor<128> {
+    using Shape = HopperShape<128, 3, 128, 2, false, false, false, true, false, 4>;
+};
+template <>
+struct HopperShapeFor<192> {
+    using Shape = HopperShape<192, 2, 112, 2, true, true, true, true, false>;
+};
+template <>
+struct HopperShapeFor<256> {
+    using Shape = HopperShape<256, 2, 80, 2, true, true, true, true, false>;
+};
+
+/// And for short ones without a mask, D = 128.
+using HopperShortShape = HopperShape<128, 2, 128, 2, true, true, false, true, true>;
+
 /// The maps and the rest of a problem for tiles of B_r queries and B_c keys.
 template <class T, int D, int B_r, int B_c>
 struct HopperMaps {
     simt::TensorMap<T, 4> Q, K, V, O;
     explicit HopperMaps(const AttentionArguments& a)
-        : Q(simt::tile_map<T, 4, B_r, D, simt::Swizzle::b128>(a.q)),
-          K(simt::tile_map<T, 4, B_c, D, simt::Swizzle::b128>(a.k)),
-          V(simt::tile_map<T, 4, B_c, D, simt::Swizzle::b128>(a.v)),
-          O(simt::tile_map<T, 4, 16, D, simt::Swizzle::b128>(a.out)) {}
+        : Q(simt::tile_map<T, 4, B_r, D, kRowSwizzle<D>>(a.q)),
+          K(simt::tile_map<T, 4, B_c, D, kRowSwizzle<D>>(a.k)),
+          V(simt::tile_map<T, 4, B_c, D, kRowSwizzle<D>>(a.v)),
+          O(simt::tile_map<T, 4, 16, D, kRowSwizzle<D>>(a.out)) {}
 };
 
 inline HopperProblem hopper_problem(const AttentionArguments& a) {
