@@ -113,6 +113,7 @@ TEST_F(Parting, InAMatrixInstruction) {
         FragmentA<f16> a{};
         FragmentB<f16> b{};
         FragmentC c{};
+        c.element[0] = float(x);  // not the same for both calls: clang would make one of them
         mma_m16n8k16(c, a, b, c);
         return x + int(c.element[0]);
     });
