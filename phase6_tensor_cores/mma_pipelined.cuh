@@ -20,7 +20,7 @@ namespace ladder::SIMT_MACHINE {
 ///   - rows are swizzled, so that the eight rows of an ldmatrix lie in different banks;
 ///   - a warp owns 32 rows (16 for D = 256), and each fragment of K_j and V_j serves all of them;
 ///   - K_j and V_j come by asynchronous copies, into two stages in turn, while the tiles before are multiplied: one barrier
-///     a tile closes both hazards;
+///     a tile closes both hazards; and the copies are begun a few at a time, between the products;
 ///   - full tiles and edge tiles have loops of their own, and a warp that sees nothing of a tile leaves it out;
 ///   - the longest query tiles start first, and the heads that walk side by side have their keys in L2 together;
 ///   - tiles suit the device: as large as its shared memory allows.
@@ -47,6 +47,8 @@ struct MmaShape {
     static constexpr int stages = 2;            ///< of K_j and V_j
     static constexpr int resident = Resident;   ///< blocks on a multiprocessor that registers suffice for
     static constexpr bool queries_in_registers = InRegisters;  ///< Q_i is read from shared memory only once
+    /// Copies are begun between products: O_i and S_ij leave registers for the addresses.
+    static constexpr bool copies_in_shares = M * (D + B_c) / 2 <= 192;
     static constexpr std::size_t shared_bytes =
         simt::shared_bytes<simt::f16>(B_r, D) + 2 * simt::shared_bytes<simt::f16>(stages * B_c, D);  ///< of a block
 };
@@ -100,6 +102,10 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
         }
         simt::commit_copies();
     };
+    const auto fetch_share = [&](int j, int k) {  // of a tile that exists as a whole, one of D / 16; to be committed
+        copy_share_async<threads, B_c, D, D / 16>(stage_of(K_stages, j), K, j * B_c, k);
+        copy_share_async<threads, B_c, D, D / 16>(stage_of(V_stages, j), V, j * B_c, k);
+    };
 
     copy_rows_async<threads, B_r, D>(Q_i, Q, first_query, t.vector_rows);
     fetch(0);
@@ -130,20 +136,25 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
             return query_fragment<T>(Q_i, owner, m, k);
     };
 
-    // One step of the loop, compiled for each stage.
-    const auto step = [&]<Stage stage>(std::integral_constant<Stage, stage>, int j) {
+    // One step of the loop, compiled for each stage; and for tiles j + 1 that come in shares, between the products.
+    const auto step = [&]<Stage stage, bool in_shares = false>(std::integral_constant<Stage, stage>, int j,
+                                                               std::bool_constant<in_shares> = {}) {
         constexpr bool edge = stage == Stage::edge;
         const int first_key = j * B_c;
         const auto K_j = stage_of(K_stages, j), V_j = stage_of(V_stages, j);
         simt::wait_copies<0>();
         __syncthreads();  // K_j, V_j are complete before anyone reads them, and everyone is done with K_{j-1}, V_{j-1},
                           // whose stage is filled now
-        fetch(j + 1);
+        if constexpr (!in_shares) fetch(j + 1);
+        const auto beside = [&](int k) {
+            if constexpr (in_shares) fetch_share(j + 1, k);
+        };
         const bool careful = edge && holds_non_finite<threads, B_c, D>(V_j);
         if (edge && first_key >= seen_by_warp) return;
 
         simt::FragmentC S_ij[M][B_c / 8] = {};
-        multiply_keys<T, D>(S_ij, query, K_j);
+        multiply_keys<T, D>(S_ij, query, K_j, beside);
+        if constexpr (in_shares) simt::commit_copies();
         int visible[M][2];  // keys of the tile that a row sees
         if constexpr (edge) {
 #pragma unroll
@@ -162,6 +173,10 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
             multiply_values<T, B_c>(O_i, P_ij, V_j);
     };
     int j = 0;
+    if constexpr (Shape::copies_in_shares)
+        if (t.vector_rows && D <= int(K.extent(1)))
+            for (; j + 1 < tiles.full; ++j)  // so all rows of tile j + 1 exist
+                step(std::integral_constant<Stage, Stage::full>(), j, std::true_type());
     for (; j < tiles.full; ++j) step(std::integral_constant<Stage, Stage::full>(), j);
     for (; j < tiles.visited; ++j) step(std::integral_constant<Stage, Stage::edge>(), j);
 

@@ -203,6 +203,32 @@ TEST(Mma, TakesTheTilesThatTheDeviceHasRoomFor) {
     EXPECT_EQ(shared_on("h100", 256), 192 * 1024u);
 }
 
+// Tiles behind which another full one comes are copied in another way: at each compiled head dimension, and where rows
+// are narrower or not aligned, with a whole tile at the end and without.
+TEST(Mma, ManyFullTiles) {
+    for (const int64_t head_dim : {32, 64, 80, 96, 128, 192, 256})
+        for (const auto& [key_length, mask] :
+             {std::pair<int64_t, Mask>{384, Mask::none}, {397, Mask::none}, {390, Mask::causal_bottom_right}})
+            for (const Layout layout : {Layout::contiguous, Layout::shifted}) {
+                if (layout == Layout::shifted && (head_dim > 64 || mask != Mask::none)) continue;
+                const AttentionCase problem{.query_length = 33,
+                                            .key_length = key_length,
+                                            .head_dim = head_dim,
+                                            .dtype = head_dim % 64 ? torch::kBFloat16 : torch::kFloat16,
+                                            .layouts = {Layout::contiguous, layout, layout},
+                                            .options = {.scale = {}, .mask = mask},
+                                            .seed = 21};
+                const auto holds = [&](const AttentionEntry& entry, const char* where) {
+                    EXPECT_TRUE(matches_reference(entry, problem, test_device()))
+                        << where << ", head dimension " << head_dim << ", " << key_length << " keys";
+                };
+                if (test_device().is_cuda())
+                    holds(mma_forward, "on the GPU");
+                else
+                    for (const char* profile : kProfiles) holds(on_profile(profile), profile);
+            }
+}
+
 // The eight rows that an ldmatrix reads at once, and those that a store writes, lie in different banks.
 TEST(Mma, SwizzledTilesHaveNoBankConflicts) {
     if (not_run_on_gpu("the CPU machine counts wavefronts")) return;

@@ -242,6 +242,8 @@ TEST(WithElementType, TakesTheOneOfThatTag) {
         });
         EXPECT_EQ(calls, 1);
     }
+    EXPECT_EQ(element_type_of<simt::e4m3>(), simt::ElementType::e4m3);
+    EXPECT_EQ(element_type_of<simt::e5m2>(), simt::ElementType::e5m2);
     EXPECT_THROW(with_element_type(simt::ElementType(100), [](auto) {}), std::invalid_argument);
 }
 

@@ -82,29 +82,42 @@ __device__ __forceinline__ void copy_tile_async(const Tile& tile, const simt::Gl
         copy_tile<Columns>(tile, matrix, first_row, false, Rows);
 }
 
-/// The same for a tile that is filled in every turn of a loop, in as few instructions as can be: a thread stays in its
-/// columns, so of its addresses only one is computed, and the others follow at constant distances.
-template <int Threads, int Rows, int Columns, class Tile, class T>
-__device__ __forceinline__ void copy_rows_async(const Tile& tile, const simt::GlobalTensor<const T, 2>& matrix,
-                                                int first_row, bool vectorized) {
+/// A share of a copy by rows (copy_rows_async), of Shares, where all rows and columns exist and rows are vectorized.
+/// Nothing is asked here, so a share can stand between other instructions. A thread stays in its columns: of its
+/// addresses only one is computed, and the others follow at constant distances.
+template <int Threads, int Rows, int Columns, int Shares, class Tile, class T>
+__device__ __forceinline__ void copy_share_async(const Tile& tile, const simt::GlobalTensor<const T, 2>& matrix,
+                                                 int first_row, int share) {
     using Wide = simt::WideVector<T>;
     constexpr int width = simt::kVectorWidth<T>, pieces = Columns / width;
     constexpr int neighbours = pieces & -pieces;  // that copy side by side: the largest power of 2 that divides a row
-    constexpr int rows_at_once = Threads / neighbours;
+    constexpr int rows_at_once = Threads / neighbours, turns = pieces / neighbours;
     static_assert(Rows % rows_at_once == 0);
+    constexpr int copies = Rows / rows_at_once * turns;  // of a thread
     const int r = threadIdx.x / neighbours, c = threadIdx.x % neighbours * width;
+    const std::int64_t row = std::int64_t(first_row) + r;
+#pragma unroll
+    for (int i = share * copies / Shares; i < (share + 1) * copies / Shares; ++i) {
+        const int below = i / turns * rows_at_once, beside = i % turns * neighbours * width;
+        simt::copy_async(tile.template vec<Wide>(r + below, c + beside),
+                         matrix.template vec<Wide>(row + below, c + beside));
+    }
+}
+
+/// What copy_tile_async does, for a tile that is filled in every turn of a loop, in as few instructions as can be.
+template <int Threads, int Rows, int Columns, class Tile, class T>
+__device__ __forceinline__ void copy_rows_async(const Tile& tile, const simt::GlobalTensor<const T, 2>& matrix,
+                                                int first_row, bool vectorized) {
     if (!vectorized) {
         copy_tile<Columns>(tile, matrix, first_row, false, Rows);
     } else if (first_row + Rows <= int(matrix.extent(0)) && Columns <= int(matrix.extent(1))) {
-        const std::int64_t row = std::int64_t(first_row) + r;
-#pragma unroll
-        for (int i = 0; i < Rows; i += rows_at_once)
-#pragma unroll
-            for (int n = 0; n < Columns; n += neighbours * width)
-                simt::copy_async(tile.template vec<Wide>(r + i, c + n), matrix.template vec<Wide>(row + i, c + n));
+        copy_share_async<Threads, Rows, Columns, 1>(tile, matrix, first_row, 0);
     } else {
+        using Wide = simt::WideVector<T>;
+        constexpr int width = simt::kVectorWidth<T>, pieces = Columns / width, neighbours = pieces & -pieces;
+        const int r = threadIdx.x / neighbours, c = threadIdx.x % neighbours * width;
 #pragma unroll 1
-        for (int i = 0; i < Rows; i += rows_at_once)
+        for (int i = 0; i < Rows; i += Threads / neighbours)
 #pragma unroll 1
             for (int n = 0; n < Columns; n += neighbours * width)
                 simt::copy_async_or_zero(tile.template vec<Wide>(r + i, c + n), matrix, first_row + r + i, c + n);

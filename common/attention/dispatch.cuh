@@ -20,6 +20,10 @@ constexpr simt::ElementType element_type_of() {
         return simt::ElementType::f16;
     else if constexpr (std::is_same_v<T, simt::bf16>)
         return simt::ElementType::bf16;
+    else if constexpr (std::is_same_v<T, simt::e4m3>)
+        return simt::ElementType::e4m3;
+    else if constexpr (std::is_same_v<T, simt::e5m2>)
+        return simt::ElementType::e5m2;
     else
         return simt::ElementType::f32;
 }

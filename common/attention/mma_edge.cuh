@@ -24,31 +24,48 @@ __device__ __forceinline__ void hide_keys(simt::FragmentC (&S_ij)[M][N], const M
                 if (8 * n + owner.column() + e % 2 >= visible[m][e / 2]) S_ij[m][n].element[e] = -INFINITY;
 }
 
-/// Of two neighbouring elements those that are infinite or NaN, as a mask: all bits of their exponent are set, so that
-/// the carry from adding one to it reaches the sign's place.
+/// Bits of two neighbouring elements of T: their exponents, and the last bit of each.
+template <class T>
+inline constexpr std::uint32_t kExponents = std::is_same_v<T, simt::f16> ? 0x7c007c00 : 0x7f807f80;
+template <class T>
+inline constexpr std::uint32_t kExponentOnes = std::is_same_v<T, simt::f16> ? 0x04000400 : 0x00800080;
+
+/// Of two neighbouring elements those that are infinite or NaN, by a bit in the sign's place: all bits of their
+/// exponent are set, so that the carry from adding one to it reaches that place.
+template <class T>
+__device__ __forceinline__ std::uint32_t carries_of_not_finite(std::uint32_t bits) {
+    return (bits & kExponents<T>)+kExponentOnes<T>;
+}
+inline constexpr std::uint32_t kCarries = 0x80008000;  ///< these bits; what lies below is without meaning
+
+/// The same as a mask of all their bits.
 template <class T>
 __device__ __forceinline__ std::uint32_t not_finite(std::uint32_t bits) {
-    constexpr std::uint32_t exponent = std::is_same_v<T, simt::f16> ? 0x7c007c00 : 0x7f807f80;
-    constexpr std::uint32_t one = std::is_same_v<T, simt::f16> ? 0x04000400 : 0x00800080;
-    return ((((bits & exponent) + one) & 0x80008000u) >> 15) * 0xffffu;
+    return ((carries_of_not_finite<T>(bits) & kCarries) >> 15) * 0xffffu;
 }
 
 /// Whether `tile`, which is complete, holds an infinity or NaN in its first Rows rows and Columns columns. All threads
-/// of the block together; all get the same answer.
+/// of the block together; all get the same answer. A thread reads pieces at constant distances.
 template <int Threads, int Rows, int Columns, class Tile>
 __device__ __forceinline__ bool holds_non_finite(const Tile& tile) {
     using T = typename Tile::Element;
     using Words = simt::Vector<std::uint32_t, 4>;
-    constexpr int width = simt::kVectorWidth<T>, per_row = Columns / width;
-    bool found = false;
-    for (int i = threadIdx.x; i < Rows * per_row; i += Threads) {
-        const simt::WideVector<T> piece = tile.template vec<simt::WideVector<T>>(i / per_row, i % per_row * width);
-        Words words;
-        std::memcpy(&words, &piece, sizeof words);
+    constexpr int width = simt::kVectorWidth<T>, pieces = Columns / width;
+    constexpr int neighbours = pieces & -pieces;  // that read side by side: the largest power of 2 that divides a row
+    static_assert(Rows % (Threads / neighbours) == 0);
+    const int r = threadIdx.x / neighbours, c = threadIdx.x % neighbours * width;
+    std::uint32_t carries = 0;
 #pragma unroll
-        for (int e = 0; e < 4; ++e) found |= not_finite<T>(words.element[e]) != 0;
-    }
-    return __syncthreads_or(found) != 0;
+    for (int i = 0; i < Rows; i += Threads / neighbours)
+#pragma unroll
+        for (int n = 0; n < Columns; n += neighbours * width) {
+            const simt::WideVector<T> piece = tile.template vec<simt::WideVector<T>>(r + i, c + n);
+            Words words;
+            std::memcpy(&words, &piece, sizeof words);
+#pragma unroll
+            for (int e = 0; e < 4; ++e) carries |= carries_of_not_finite<T>(words.element[e]);
+        }
+    return __syncthreads_or((carries & kCarries) != 0) != 0;
 }
 
 /// What multiply_values does, for a tile that holds infinities or NaN, and not every row sees every key. A key that a

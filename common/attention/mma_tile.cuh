@@ -53,10 +53,18 @@ __device__ __forceinline__ simt::FragmentA<T> query_fragment(const Tile& Q_i, co
     return q;
 }
 
+/// Nothing to do beside the products.
+struct NothingBeside {
+    /// In step k.
+    __device__ void operator()(int) const {}
+};
+
 /// S_ij = Q_i K_j^T, unscaled, for D columns. `query(m, k)` gives a fragment of Q_i. Each fragment of K_j serves all of
-/// the warp's rows.
-template <class T, int D, int M, int N, class Query, class Tile>
-__device__ __forceinline__ void multiply_keys(simt::FragmentC (&S_ij)[M][N], const Query& query, const Tile& K_j) {
+/// the warp's rows. `beside(k)` does what is to be done between the products of step k, of D / 16, and those of the
+/// next.
+template <class T, int D, int M, int N, class Query, class Tile, class Beside = NothingBeside>
+__device__ __forceinline__ void multiply_keys(simt::FragmentC (&S_ij)[M][N], const Query& query, const Tile& K_j,
+                                              const Beside& beside = {}) {
 #pragma unroll
     for (int k = 0; k < D / 16; ++k) {
         simt::FragmentA<T> q[M];
@@ -72,6 +80,7 @@ __device__ __forceinline__ void multiply_keys(simt::FragmentC (&S_ij)[M][N], con
                 simt::mma_m16n8k16(S_ij[m][n + 1], q[m], b[1]);
             }
         }
+        beside(k);
     }
 }
 

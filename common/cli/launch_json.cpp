@@ -15,24 +15,30 @@ Json json_of(const simt::LaunchRecord& launch) {
                  {"shared_bytes_per_block", launch.shared_bytes_per_block}};
     if (!launch.counted) return json;
     const simt::Counters& c = launch.counters;
+    const bool known = simt::is_known(c.shared_wavefronts, c.shared_wavefronts_in_doubt);
+    const auto if_known = [known](std::uint64_t wavefronts) { return known ? Json(wavefronts) : Json(); };
     json["shared_memory"] = {{"bytes_read", c.shared_bytes_read},
                              {"bytes_written", c.shared_bytes_written},
                              {"requests", c.shared_requests},
                              {"requests_that_read", c.shared_read_requests},
-                             {"wavefronts", c.shared_wavefronts},
-                             {"wavefronts_of_reads", c.shared_read_wavefronts},
-                             {"wavefronts_without_conflicts", c.shared_wavefronts_ideal}};
+                             {"wavefronts", if_known(c.shared_wavefronts)},
+                             {"wavefronts_of_reads", if_known(c.shared_read_wavefronts)},
+                             {"wavefronts_without_conflicts", if_known(c.shared_wavefronts_ideal)}};
     json["block_barriers"] = c.block_barriers;
     json["warp_collectives"] = c.warp_collectives;
-    for (const simt::TensorTraffic& t : c.tensors)
-        json["global_memory"][t.tensor] = {{"bytes_read", t.bytes_read},
-                                           {"bytes_written", t.bytes_written},
-                                           {"requests_read", t.requests_read},
-                                           {"requests_written", t.requests_written},
-                                           {"sectors_read", t.sectors_read},
-                                           {"sectors_written", t.sectors_written},
-                                           {"sectors_read_ideal", t.sectors_read_ideal},
-                                           {"sectors_written_ideal", t.sectors_written_ideal}};
+    for (const simt::TensorTraffic& t : c.tensors) {
+        const bool reads_known = simt::is_known(t.sectors_read, t.sectors_read_in_doubt),
+                   writes_known = simt::is_known(t.sectors_written, t.sectors_written_in_doubt);
+        json["global_memory"][t.tensor] = {
+            {"bytes_read", t.bytes_read},
+            {"bytes_written", t.bytes_written},
+            {"requests_read", t.requests_read},
+            {"requests_written", t.requests_written},
+            {"sectors_read", reads_known ? Json(t.sectors_read) : Json()},
+            {"sectors_written", writes_known ? Json(t.sectors_written) : Json()},
+            {"sectors_read_ideal", reads_known ? Json(t.sectors_read_ideal) : Json()},
+            {"sectors_written_ideal", writes_known ? Json(t.sectors_written_ideal) : Json()}};
+    }
     return json;
 }
 

@@ -15,6 +15,7 @@ namespace {
 using Align = Table::Align;
 
 constexpr int kLabelColumn = 15;
+constexpr const char* kUnknown = "?";
 
 void line(const char* label, const std::string& text) {
     std::string block = wrapped(text, 6 + kLabelColumn, 116);
@@ -59,7 +60,7 @@ std::optional<double> times_over(const RungProfile& rung, const std::string& ten
 }
 
 void add_direction(std::vector<Table::Cell>& row, const RungProfile& rung, const std::string& tensor,
-                   std::uint64_t bytes, std::uint64_t sectors, std::uint64_t ideal) {
+                   std::uint64_t bytes, std::uint64_t sectors, std::uint64_t ideal, std::uint64_t in_doubt) {
     if (bytes == 0) {
         row.insert(row.end(), 4, Table::Cell{""});
         return;
@@ -67,8 +68,9 @@ void add_direction(std::vector<Table::Cell>& row, const RungProfile& rung, const
     const auto times = times_over(rung, tensor, bytes);
     row.push_back({human_bytes(bytes)});
     row.push_back({times ? times_text(*times) : ""});
-    row.push_back({std::to_string(sectors)});
-    row.push_back({percent(ideal, sectors), ideal < sectors ? Style::note : Style::plain});
+    const bool known = simt::is_known(sectors, in_doubt);
+    row.push_back({known ? std::to_string(sectors) : kUnknown});
+    row.push_back({known ? percent(ideal, sectors) : kUnknown, ideal < sectors ? Style::note : Style::plain});
 }
 
 void print_tensors(const RungProfile& rung, const simt::Counters& counters) {
@@ -83,8 +85,9 @@ void print_tensors(const RungProfile& rung, const simt::Counters& counters) {
                  {"coalesced", Align::right}});
     for (const simt::TensorTraffic& t : counters.tensors) {
         std::vector<Table::Cell> row{{t.tensor}};
-        add_direction(row, rung, t.tensor, t.bytes_read, t.sectors_read, t.sectors_read_ideal);
-        add_direction(row, rung, t.tensor, t.bytes_written, t.sectors_written, t.sectors_written_ideal);
+        add_direction(row, rung, t.tensor, t.bytes_read, t.sectors_read, t.sectors_read_ideal, t.sectors_read_in_doubt);
+        add_direction(row, rung, t.tensor, t.bytes_written, t.sectors_written, t.sectors_written_ideal,
+                      t.sectors_written_in_doubt);
         table.add(std::move(row));
     }
     fmt::print("{}", table.text(6));
@@ -93,11 +96,29 @@ void print_tensors(const RungProfile& rung, const simt::Counters& counters) {
 void print_shared(const simt::Counters& c) {
     if (c.shared_requests == 0) return;
     const std::uint64_t lost = c.shared_wavefronts - c.shared_wavefronts_ideal;
-    line("shared memory",
-         fmt::format("{} requests in {} wavefronts, {} without bank conflicts ({} lost); {} read, {} written",
-                     c.shared_requests, c.shared_wavefronts, c.shared_wavefronts_ideal,
-                     percent(lost, c.shared_wavefronts), human_bytes(c.shared_bytes_read),
-                     human_bytes(c.shared_bytes_written)));
+    const bool known = simt::is_known(c.shared_wavefronts, c.shared_wavefronts_in_doubt);
+    line("shared memory", fmt::format("{} requests in {} wavefronts{}; {} read, {} written", c.shared_requests,
+                                      known ? std::to_string(c.shared_wavefronts) : kUnknown,
+                                      known ? fmt::format(", {} without bank conflicts ({} lost)",
+                                                          c.shared_wavefronts_ideal, percent(lost, c.shared_wavefronts))
+                                            : "",
+                                      human_bytes(c.shared_bytes_read), human_bytes(c.shared_bytes_written)));
+}
+
+bool is_in_doubt(const simt::Counters& c) {
+    return !simt::is_known(c.shared_wavefronts, c.shared_wavefronts_in_doubt) ||
+           std::ranges::any_of(c.tensors, [](const simt::TensorTraffic& t) {
+               return !simt::is_known(t.sectors_read, t.sectors_read_in_doubt) ||
+                      !simt::is_known(t.sectors_written, t.sectors_written_in_doubt);
+           });
+}
+
+/// Why a number is missing, if one is.
+void print_doubts(const simt::Counters& c) {
+    if (!is_in_doubt(c)) return;
+    line("not known: ?",
+         "lanes of a warp go round a loop unequally often. Whether those with fewer turns leave it sooner or sit out "
+         "other turns leaves no trace in their accesses, and it decides what this launch costs (docs/counters.md)");
 }
 
 std::string plural(std::uint64_t count, const char* what) {
@@ -121,6 +142,7 @@ void print_launch(const RungProfile& rung, const LaunchProfile& profile, const s
     if (l.counted) {
         print_tensors(rung, l.counters);
         print_shared(l.counters);
+        print_doubts(l.counters);
         line("synchronising", fmt::format("{} of whole blocks, {} of warps (shuffles, votes, __syncwarp)",
                                           plural(l.counters.block_barriers, "barrier"),
                                           plural(l.counters.warp_collectives, "collective")));
@@ -188,13 +210,14 @@ std::string what_is_read_again(const RungProfile& rung) {
 std::string what_is_scattered(const RungProfile& rung) {
     constexpr double kWorthSaying = 0.6;
     std::string text;
-    const auto look_at = [&](const char* what, const std::string& tensor, std::uint64_t sectors, std::uint64_t ideal) {
-        if (double(ideal) < kWorthSaying * double(sectors))
+    const auto look_at = [&](const char* what, const std::string& tensor, std::uint64_t sectors, std::uint64_t ideal,
+                             std::uint64_t in_doubt) {
+        if (simt::is_known(sectors, in_doubt) && double(ideal) < kWorthSaying * double(sectors))
             text += fmt::format("{} of {} fill {} of their sectors. ", what, tensor, percent(ideal, sectors));
     };
     for (const simt::TensorTraffic& t : rung.total().tensors) {
-        look_at("Reads", t.tensor, t.sectors_read, t.sectors_read_ideal);
-        look_at("Writes", t.tensor, t.sectors_written, t.sectors_written_ideal);
+        look_at("Reads", t.tensor, t.sectors_read, t.sectors_read_ideal, t.sectors_read_in_doubt);
+        look_at("Writes", t.tensor, t.sectors_written, t.sectors_written_ideal, t.sectors_written_in_doubt);
     }
     return text;
 }
@@ -212,6 +235,7 @@ std::string what_conflicts_cost(const RungProfile& rung) {
     const simt::Counters sum = rung.total();
     const std::uint64_t lost = sum.shared_wavefronts - sum.shared_wavefronts_ideal;
     if (200 * lost < sum.shared_wavefronts || lost == 0) return "";
+    if (!simt::is_known(sum.shared_wavefronts, sum.shared_wavefronts_in_doubt)) return "";
     return fmt::format("Bank conflicts cost {} of the passes through shared memory. ",
                        percent(lost, sum.shared_wavefronts));
 }

@@ -183,8 +183,8 @@ function(ladder_add_kernels folder)
     endif()
     if(hopper_files)
         ladder_compile_for_gpus(${library} 90a-real ${hopper_files})  # never `native`: that of an H200 may be 90, without the a
-        set_target_properties(${library} PROPERTIES CUDA_COMPILER_LAUNCHER
-            "${PROJECT_SOURCE_DIR}/common/cmake/no_serialized_products;${CMAKE_CUDA_COMPILER_LAUNCHER}")
+        set(launcher "${PROJECT_SOURCE_DIR}/common/cmake/no_serialized_products" ${CMAKE_CUDA_COMPILER_LAUNCHER})
+        set_target_properties(${library} PROPERTIES CUDA_COMPILER_LAUNCHER "${launcher}")
     endif()
 endfunction()
 

@@ -13,6 +13,7 @@ import sys
 
 import constants
 import draw
+import hopper
 import palette
 import primer
 import rooms
@@ -22,7 +23,7 @@ FOLDER = pathlib.Path(__file__).resolve().parents[2] / "docs/figures"
 
 def figures():
     """The name of every figure, and the function that draws it."""
-    drawings = dict(primer.FIGURES)
+    drawings = primer.FIGURES | hopper.FIGURES
     for phase in rooms.phases():
         if script := rooms.script(phase):
             drawings |= script.FIGURES

@@ -121,15 +121,21 @@ def read_ncu(text):
 
 def counted(launch):
     """What `ladder profile --json` says of a launch, under the names of COMPARED."""
+    def total(numbers):
+        """None if the CPU machine does not know one of them."""
+        numbers = list(numbers)
+        return None if None in numbers else sum(numbers)
+
     tensors = launch.get("global_memory", {}).values()
     shared, occupancy = launch["shared_memory"], launch["occupancy"]
     return {
-        "global sectors read": sum(t["sectors_read"] for t in tensors),
-        "global sectors written": sum(t["sectors_written"] for t in tensors),
+        "global sectors read": total(t["sectors_read"] for t in tensors),
+        "global sectors written": total(t["sectors_written"] for t in tensors),
         "global requests read": sum(t["requests_read"] for t in tensors),
         "global requests written": sum(t["requests_written"] for t in tensors),
         "shared wavefronts of reads": shared["wavefronts_of_reads"],
-        "shared wavefronts of writes": shared["wavefronts"] - shared["wavefronts_of_reads"],
+        "shared wavefronts of writes":
+            None if shared["wavefronts"] is None else shared["wavefronts"] - shared["wavefronts_of_reads"],
         "shared requests that read": shared["requests_that_read"],
         "shared requests that write": shared["requests"] - shared["requests_that_read"],
         "registers per thread": launch["registers_per_thread"],

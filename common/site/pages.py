@@ -9,7 +9,7 @@ START = "README.md"
 SECTIONS = (
     ("Chapters", ("phase*/README.md",)),
     ("Around the ladder", tuple(f"docs/{name}.md" for name in (
-        "primer", "cpu_machine", "notation", "numerics", "glossary", "instructors", "algorithms", "counters", "results/README"))
+        "primer", "hopper", "cpu_machine", "notation", "numerics", "glossary", "instructors", "algorithms", "counters", "results/README"))
         + ("docs/*.md", "docs/results/**/*.md", "docs/tuning/*.md")),
     ("Exercises", ("phase*/**/*.md",)),
     ("Working on it", ("CONTRIBUTING.md", "docs/**/*.md", "common/**/*.md", "tests/**/*.md")),

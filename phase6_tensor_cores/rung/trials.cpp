@@ -108,6 +108,11 @@ std::vector<Trial> trials(torch::ScalarType dtype) {
          .head_dim = 32,
          .family = Family::one_huge_logit,
          .options = {.scale = -0.7}});
+    add({.name = "full_tiles_of_unaligned_rows",
+         .query_length = 9,
+         .key_length = 130,
+         .head_dim = 32,
+         .layouts = {reference::Layout::contiguous, reference::Layout::shifted, reference::Layout::contiguous}});
     add({.name = "scale_of_zero", .query_length = 9, .key_length = 70, .head_dim = 8, .options = {.scale = 0.0}});
     add({.name = "bottom_right",
          .query_heads = 2,

@@ -114,6 +114,15 @@ class Comparing(unittest.TestCase):
         for launch in results:
             self.assertEqual({line["verdict"] for line in launch["counters"].values()}, {"equal"})
 
+    def test_what_the_cpu_machine_withholds_is_not_compared(self):
+        ncu, withheld = self.seen_by_ncu(), copy.deepcopy(self.cpu)
+        launch = withheld["phases"][0]["launches"][0]
+        next(iter(launch["global_memory"].values()))["sectors_read"] = None
+        launch["shared_memory"]["wavefronts"] = launch["shared_memory"]["wavefronts_of_reads"] = None
+        unknown = {counter for counter, line in script.compare(withheld, withheld, ncu)[0]["counters"].items()
+                   if line["verdict"] == "not known here"}
+        self.assertEqual(unknown, {"global sectors read", "shared wavefronts of reads", "shared wavefronts of writes"})
+
     def test_a_difference_is_found_where_it_is(self):
         ncu = self.seen_by_ncu()
         ncu[0]["metrics"][READ] += 1

@@ -47,13 +47,23 @@ __device__ __forceinline__ void begin_scores(simt::Accumulator<N>& S_ij, const Q
     simt::commit_products();
 }
 
-/// O_i += P_ij V_j, begun.
+/// O_i += P_ij V_j for keys [16 first, 16 (first + Steps)) of the tile, begun.
 template <class T, int D, int Steps, class Values>
 __device__ __forceinline__ void begin_values(simt::Accumulator<D>& O_i, simt::OperandA<T> (&P_ij)[Steps],
-                                             const Values& V_j) {
+                                             const Values& V_j, int first = 0) {
     simt::begin_products(O_i, P_ij);
 #pragma unroll
-    for (int k = 0; k < Steps; ++k) simt::multiply(O_i, P_ij[k], simt::mn_major(V_j, 16 * k, 0), true);
+    for (int k = 0; k < Steps; ++k) simt::multiply(O_i, P_ij[k], simt::mn_major(V_j, 16 * (first + k), 0), true);
+    simt::commit_products();
+}
+
+/// The same while older products of O_i are under way, with operands that none of them reads.
+template <class T, int D, int Steps, class Values>
+__device__ __forceinline__ void begin_more_values(simt::Accumulator<D>& O_i, simt::OperandA<T> (&P_ij)[Steps],
+                                                  const Values& V_j, int first) {
+    simt::begin_products(P_ij);
+#pragma unroll
+    for (int k = 0; k < Steps; ++k) simt::multiply(O_i, P_ij[k], simt::mn_major(V_j, 16 * (first + k), 0), true);
     simt::commit_products();
 }
 
@@ -66,40 +76,47 @@ __device__ __forceinline__ void hide_keys(simt::Accumulator<N>& S_ij, const Warp
         if (i / 4 * 8 + owner.column() + i % 2 >= visible[i / 2 % 2]) S_ij[i] = -INFINITY;
 }
 
-/// Scores become weights under the new maxima, in place; sums follow. What O_i counts for now is in rows.rescale.
+/// The maxima of the rows with this tile, and what older sums count for under them.
 template <int N>
-__device__ __forceinline__ void weigh(simt::Accumulator<N>& S_ij, RunningRows& rows, float exponent) {
+__device__ __forceinline__ void raise_maxima(const simt::Accumulator<N>& S_ij, RunningRows& rows, float exponent) {
     float largest[2][2];  // two for each row: the chain of comparisons is half as long
 #pragma unroll
     for (int i = 0; i < 4; ++i) largest[i / 2][i % 2] = S_ij[i];
 #pragma unroll
     for (int i = 4; i < N / 2; ++i) largest[i / 2 % 2][i % 2] = fmaxf(largest[i / 2 % 2][i % 2], S_ij[i]);
-    float subtracted[2];
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
         const float m_new = fmaxf(rows.m[h], max_over<4>(fmaxf(largest[h][0], largest[h][1])) * exponent);
         rows.rescale[h] = simt::fast_exp2(merge_exponent(rows.m[h], m_new));
         rows.m[h] = m_new;
         rows.l[h] *= rows.rescale[h];
-        subtracted[h] = safe_maximum(m_new);
-    }
-#pragma unroll
-    for (int i = 0; i < N / 2; ++i) {
-        S_ij[i] = simt::fast_exp2(fmaf(S_ij[i], exponent, -subtracted[i / 2 % 2]));
-        rows.l[i / 2 % 2] += S_ij[i];
     }
 }
 
-/// The weights of 16 keys at a time, as operands of the second product.
-template <class T, int N>
-__device__ __forceinline__ void to_operands(simt::OperandA<T> (&P_ij)[N / 16], const simt::Accumulator<N>& S_ij) {
+/// Scores of keys [16 first, 16 (first + Steps)) become weights under the maxima, and join the sums.
+template <int Steps, int N>
+__device__ __forceinline__ void weigh(simt::Accumulator<N>& S_ij, RunningRows& rows, float exponent, int first) {
+    const float subtracted[2] = {safe_maximum(rows.m[0]), safe_maximum(rows.m[1])};
 #pragma unroll
-    for (int k = 0; k < N / 16; ++k) P_ij[k] = simt::to_operand<T>(S_ij, k);
+    for (int i = 0; i < 8 * Steps; ++i) {
+        float& s = S_ij[8 * first + i];
+        s = simt::fast_exp2(fmaf(s, exponent, -subtracted[i / 2 % 2]));
+        rows.l[i / 2 % 2] += s;
+    }
 }
 
-/// O_i under the new maxima.
-template <int D>
+/// Weights of 16 keys at a time, as operands of the second product.
+template <class T, int Steps, int N>
+__device__ __forceinline__ void to_operands(simt::OperandA<T> (&P_ij)[Steps], const simt::Accumulator<N>& S_ij,
+                                            int first) {
+#pragma unroll
+    for (int k = 0; k < Steps; ++k) P_ij[k] = simt::to_operand<T>(S_ij, first + k);
+}
+
+/// O_i under the new maxima. After the first tiles they rarely rise, and then a vote costs less than multiplying by 1.
+template <bool vote, int D>
 __device__ __forceinline__ void rescale_rows(simt::Accumulator<D>& O_i, const RunningRows& rows) {
+    if (vote && !__any_sync(0xffffffffu, rows.rescale[0] != 1.0f || rows.rescale[1] != 1.0f)) return;
 #pragma unroll
     for (int i = 0; i < D / 2; ++i) O_i[i] *= rows.rescale[i / 2 % 2];
 }
@@ -117,7 +134,8 @@ __device__ __forceinline__ void multiply_warpgroup_rows(const Tile& Q_i, const W
 }
 
 /// The way out. LSE by ordinary stores; O_i divided by the sums, through the warp's 16 rows of `staging`, which nobody
-/// needs any more, by the tensor memory accelerator. The caller's elected lane waits for the store.
+/// else uses, by the tensor memory accelerator: the warp's elected lane asks, and must wait before the rows are used
+/// again.
 template <class T, int D, class Tile>
 __device__ __forceinline__ void store_rows(simt::Accumulator<D>& O_i, RunningRows& rows, const WarpgroupOwner& owner,
                                            const Tile& staging, const simt::TensorMap<T, 4>& O_map,
@@ -133,6 +151,8 @@ __device__ __forceinline__ void store_rows(simt::Accumulator<D>& O_i, RunningRow
         if (query < query_length && owner.lane_of_row() == 0) LSE(b, h, query) = kLn2 * (rows.m[half] + log2f(l));
     }
     const int lane = int(threadIdx.x) % 32, first = owner.first_row_of_warp();
+    if (simt::elect_one()) simt::wait_stores_read<0>();
+    __syncwarp();  // what was sent from these rows before has left them
 #pragma unroll
     for (int k = 0; k < D / 16; ++k) {
         std::uint32_t bits[4];
@@ -147,7 +167,6 @@ __device__ __forceinline__ void store_rows(simt::Accumulator<D>& O_i, RunningRow
     if (first_query + first < query_length && simt::elect_one()) {
         simt::tma_store(O_map, {b, h, first_query + first, 0}, staging.template rows_from<16>(first));
         simt::commit_stores();
-        simt::wait_stores_read<0>();  // shared memory outlives the store's reads
     }
 }
 

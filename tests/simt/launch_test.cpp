@@ -21,7 +21,33 @@ __global__ void kernel_with_array(int* ran) {
     if (threadIdx.x == 0) *ran += first[0] * rest[0];
 }
 
+template <int Lanes, int Rows = 3>
+struct BoundShape {
+    static constexpr int threads = Rows * Lanes, resident = 2;
+};
+// One body, so that a compiler may be tempted to make one function of all.
+__global__ void __launch_bounds__(128) bound_kernel(int* ran) { *ran = 1; }
+__global__ void free_kernel(int* ran) { *ran = 1; }
+__global__ void __launch_bounds__(129, 2) odd_bound_kernel(int* ran) { *ran = 1; }
+template <class T, int Warps>
+__global__ void __launch_bounds__(int(sizeof(T)) * 8 * Warps) warps_kernel(int* ran) {
+    *ran = 1;
+}
+template <int Lanes>
+__global__ void __launch_bounds__(BoundShape<Lanes, 3>::threads, BoundShape<Lanes, 3>::resident)
+    shape_kernel(int* ran) {
+    *ran = 1;
+}
+template <int Lanes>
+__global__ void free_template_kernel(int* ran) {
+    *ran = 1;
+}
+__device__ inline void __launch_bounds__(1) empty_kernel(int*) {}
+
 namespace {
+
+__global__ void __launch_bounds__(64) hidden_kernel(int* ran) { *ran = 1; }
+__global__ void free_hidden_kernel(int* ran) { *ran = 1; }
 
 /// A kernel of its own for every N, so that its attributes have not been touched by another test.
 template <int N>
@@ -226,6 +252,74 @@ TEST(StaticShared, ARefusalSaysWhatTheArraysTake) {
               std::string::npos);
     EXPECT_NE(refusal(kernel_with_array<48 * 1024 + 128>, 0).find("__shared__ arrays take 49280 bytes"),
               std::string::npos);
+}
+
+TEST(LaunchBounds, MoreThreadsAreRefused) {
+#ifndef SIMT_KEEPS_LAUNCH_BOUNDS
+    GTEST_SKIP() << "this compiler does not keep the bounds";
+#endif
+    struct Case {
+        void (*kernel)(int*);
+        unsigned bound;  // the device's where the kernel has none
+    };
+    int number = 0;
+    for (const Case& c : {Case{bound_kernel, 128}, Case{free_kernel, 1024}, Case{odd_bound_kernel, 129},
+                          Case{warps_kernel<float, 4>, 128}, Case{warps_kernel<double, 4>, 256},
+                          Case{warps_kernel<float, 32>, 1024}, Case{shape_kernel<32>, 96}, Case{shape_kernel<7>, 21},
+                          Case{free_template_kernel<1>, 1024}, Case{empty_kernel, 1}, Case{hidden_kernel, 64},
+                          Case{free_hidden_kernel, 1024}, Case{kernel_with_array<256>, 1024}}) {
+        ++number;
+        EXPECT_EQ(launch_bound_of(reinterpret_cast<const void*>(c.kernel)),
+                  c.bound == 1024 && number != 6 ? 0 : c.bound)
+            << "case " << number;
+        int ran = 0;
+        cudaLaunchConfig_t config{.gridDim = 1, .blockDim = c.bound};
+        EXPECT_EQ(cudaLaunchKernelEx(&config, c.kernel, &ran), cudaSuccess) << "case " << number;
+        EXPECT_EQ(ran, c.kernel == empty_kernel ? 0 : 1);
+        ran = 0;
+        config.blockDim = c.bound + 1;
+        EXPECT_EQ(cudaLaunchKernelEx(&config, c.kernel, &ran),
+                  c.bound == 1024 ? cudaErrorInvalidConfiguration : cudaErrorInvalidValue)
+            << "case " << number;
+        EXPECT_EQ(ran, 0) << "case " << number;
+    }
+}
+
+TEST(LaunchBounds, AllDimensionsCount) {
+#ifndef SIMT_KEEPS_LAUNCH_BOUNDS
+    GTEST_SKIP() << "this compiler does not keep the bounds";
+#endif
+    int ran = 0;
+    cudaLaunchConfig_t config{.gridDim = 1, .blockDim = dim3(8, 4, 4)};
+    EXPECT_EQ(cudaLaunchKernelEx(&config, bound_kernel, &ran), cudaSuccess);
+    config.blockDim = dim3(8, 4, 5);
+    EXPECT_EQ(cudaLaunchKernelEx(&config, bound_kernel, &ran), cudaErrorInvalidValue);
+}
+
+TEST(LaunchBounds, ARefusalNamesThem) {
+#ifndef SIMT_KEEPS_LAUNCH_BOUNDS
+    GTEST_SKIP() << "this compiler does not keep the bounds";
+#endif
+    int ran = 0;
+    try {
+        launch("bounded", {.gridDim = 1, .blockDim = dim3(32, 8)}, shape_kernel<32>, &ran);
+        FAIL() << "accepted 256 threads";
+    } catch (const LaunchError& error) {
+        EXPECT_EQ(error.kernel, "bounded");
+        EXPECT_EQ(error.code, 1);
+        EXPECT_EQ(error.launch_bound, 96u);
+        EXPECT_NE(std::string(error.what()).find("bounded: cudaLaunchKernelEx failed with cudaErrorInvalidValue (1)"),
+                  std::string::npos)
+            << error.what();
+        EXPECT_NE(std::string(error.what())
+                      .find("a block (32, 8, 1) has 256 threads, the kernel's __launch_bounds__ "
+                            "allow 96; launch at most so many"),
+                  std::string::npos)
+            << error.what();
+    }
+    const LaunchLog log;
+    launch("bounded", {.gridDim = 1, .blockDim = 96}, shape_kernel<32>, &ran);
+    EXPECT_EQ(log.records()[0].instance, "shape_kernel<32>") << "the kernel keeps its name";
 }
 
 TEST(Launch, ALogHasTheKernelsTemplateArguments) {

@@ -3,8 +3,16 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <random>
 #include <set>
 
+#include "common/simt/report/source_columns.h"
 #include "common/simt/report/source_lines.h"
 #include "tests/simt/faulty_kernels.h"
 
@@ -105,6 +113,7 @@ TEST_F(Parting, InAMatrixInstruction) {
         FragmentA<f16> a{};
         FragmentB<f16> b{};
         FragmentC c{};
+        c.element[0] = float(x);  // not the same for both calls: clang would make one of them
         mma_m16n8k16(c, a, b, c);
         return x + int(c.element[0]);
     });
@@ -156,6 +165,113 @@ TEST_F(Parting, BeforeALoopAndInIt) {
                 use(x);
             },
             {.fault = Fault::collective_divergence, .first = {16, "in the loop"}, .second = {0, "before the loop"}});
+}
+
+/// All on one line: the columns tell.
+template <class Kernel>
+void expect_parted_on_one_line(const char* what, Kernel kernel, Fault fault = Fault::collective_divergence) {
+    const auto found = fault_of({}, kernel);
+    ASSERT_TRUE(found) << what;
+    EXPECT_EQ(found->report().fault, fault) << what << found->what();
+    EXPECT_EQ(found->report().first.site.text(), found->report().second.site.text()) << what;
+    EXPECT_NE(std::string(found->what()).find("led there by different calls"), std::string::npos) << found->what();
+}
+
+[[gnu::always_inline]] inline int shifted(int x) { return x + __shfl_xor_sync(kWholeWarp, x, 1); }
+#define SUM_IN_A_MACRO(x) inlined_sum(x)
+
+// clang makes one call of two that take equally many arguments wherever it can, and then they are one.
+#ifdef __clang__
+#define WHERE_CALLS_STAY_TWO(name) TEST_F(Parting, DISABLED_##name)
+#else
+#define WHERE_CALLS_STAY_TWO(name) TEST_F(Parting, name)
+#endif
+
+// clang-format off
+TEST_F(Parting, OnOneLine) {
+    expect_parted_on_one_line("direct", [] { const int x = thread(); use(x < 16 ? __shfl_xor_sync(kWholeWarp, x, 1) : __shfl_xor_sync(kWholeWarp, 3 * x, 1)); });
+    expect_parted_on_one_line("inlined", [] { const int x = thread(); use(x < 16 ? shifted(x) : shifted(3 * x)); });
+    expect_parted_on_one_line("and more", [] { const int x = thread(); use(x < 16 ? shifted(x) : 2 - shifted(3 * x)); });
+    expect_parted_on_one_line("barrier", [] { const int x = thread(); x < 16 ? (use(1), __syncthreads()) : (__syncthreads(), use(2)); }, Fault::barrier_divergence);
+}
+WHERE_CALLS_STAY_TWO(OfLoopsOnOneLine) {
+    expect_parted_on_one_line("inlined", [] { const int x = thread(); use(x < 16 ? inlined_sum(x) : inlined_sum(3 * x)); });
+    expect_parted_on_one_line("called", [] { const int x = thread(); use(x < 16 ? called_sum(x) : called_sum(3 * x)); });
+    expect_parted_on_one_line("of inlined", [] { const int x = thread(); use(x < 16 ? inlined_sum_of_inlined(x) : inlined_sum_of_inlined(3 * x)); });
+    expect_parted_on_one_line("of called", [] { const int x = thread(); use(x < 16 ? called_sum_of_called(x) : called_sum_of_called(3 * x)); });
+    expect_parted_on_one_line("macro", [] { const int x = thread(); use(x < 16 ? SUM_IN_A_MACRO(x) : SUM_IN_A_MACRO(3 * x)); });
+    expect_parted_on_one_line("if", [] { int x = thread(); if (x < 16) x = inlined_sum(x); else x = 2 - inlined_sum(3 * x); use(x); });
+    expect_parted_on_one_line("blocks", [] { int x = thread(); if (x < 16) { x = called_sum(x); use(x); } else { use(x); x = called_sum(3 * x); } use(x); });
+    expect_parted_on_one_line("or", [] { int x = thread(); use((x < 16 && inlined_sum(x) > 3) || inlined_sum(x + 1) > 5); });
+    expect_parted_on_one_line("switch", [] { int x = thread(); switch (x % 2) { case 0: x = called_sum(x); break; default: x = called_sum(5 - x); } use(x); });
+}
+TEST(NoParting, OnOneLine) {
+    expect_clean({.block = 64}, [] { int x = thread(); for (int i = 0; i < 3; ++i) { if ((x + i) % 3 == 0) use(x); x += shifted(x) + inlined_sum(x); } use(x); });
+    expect_clean({.block = 64}, [] { const int x = thread(); use(x < 32 ? inlined_sum(x) : inlined_sum(3 * x)); use(inlined_sum(x % 32 < 16 ? x : 3 * x)); });
+    expect_clean({.block = 64}, [] { int x = thread(); const bool low = x % 32 < 16; if (low) x += 5; else x *= 3; x += shifted(x); if (low) use(x); use(inlined_sum(x) + called_sum(x)); if (!low) use(x); });
+}
+// clang-format on
+
+[[gnu::noinline]] std::uintptr_t where_it_returns_to() {
+    use(1);
+    return reinterpret_cast<std::uintptr_t>(__builtin_return_address(0));
+}
+[[gnu::always_inline]] inline std::uintptr_t inlined_once() {
+    const std::uintptr_t address = where_it_returns_to();  // @innermost call
+    use(2);
+    return address;
+}
+// clang-format off
+[[gnu::always_inline]] inline std::uintptr_t inlined_twice() {
+    return     inlined_once();  // @inner call
+}
+[[gnu::noinline]] std::uintptr_t around_all() {
+    use(3);  const std::uintptr_t address     =     inlined_twice();  // @outer call
+    use(4);
+    return address;
+}
+// clang-format on
+
+TEST(SourceLines, HaveColumnsFromTheInsideOut) {
+    if (!lines_are_known()) GTEST_SKIP() << "addr2line does not know the lines of this program";
+    const std::vector<SourceLine>& lines = source_lines(around_all() - 1);
+    ASSERT_GE(lines.size(), 3u);
+    const std::array<std::array<std::string, 2>, 3> calls{{{"where_it_returns_to()", "innermost call"},
+                                                           {"inlined_once()", "inner call"},
+                                                           {"inlined_twice()", "outer call"}}};
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+        const unsigned number = line_of("parting_test.cpp", calls[i][1]);
+        EXPECT_EQ(lines[i].site.line(), number);
+        std::ifstream source(LADDER_SOURCE_DIR "/tests/simt/parting_test.cpp");
+        std::string text;
+        for (unsigned n = 0; n < number; ++n) std::getline(source, text);
+        // Compilers disagree on which letter of a call it is.
+        const std::size_t first = text.find(calls[i][0]) + 1;
+        EXPECT_GE(lines[i].column, first) << text;
+        EXPECT_LT(lines[i].column, first + calls[i][0].size()) << text;
+    }
+}
+
+TEST(SourceColumns, OfFilesWithoutThemAreUnknown) {
+    EXPECT_TRUE(source_columns("/no/such/file", 0x1000).empty());
+    EXPECT_TRUE(source_columns(LADDER_SOURCE_DIR "/tests/simt/parting_test.cpp", 0x1000).empty());
+}
+
+TEST(SourceColumns, DamagedFilesDoNoHarm) {
+    std::ifstream self("/proc/self/exe", std::ios::binary);
+    const std::string program{std::istreambuf_iterator<char>(self), {}};
+    const std::string file = ::testing::TempDir() + "damaged_" + std::to_string(::getpid()) + "_";
+    std::mt19937 random(7);
+    for (int repeat = 0; repeat < 8; ++repeat) {
+        std::string damaged = program;
+        // The debug information stands in the last part of a file.
+        for (int i = 0; i < 2000; ++i) damaged[damaged.size() / 2 + random() % (damaged.size() / 2)] = char(random());
+        if (repeat % 2) damaged.resize(damaged.size() - random() % (damaged.size() / 4));
+        const std::string name = file + std::to_string(repeat);
+        std::ofstream(name, std::ios::binary) << damaged;
+        for (int i = 0; i < 4; ++i) EXPECT_LE(source_columns(name, random() % program.size()).size(), 10000u);
+        std::remove(name.c_str());
+    }
 }
 
 template <class Helper>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <utility>
 
 namespace simt {
 inline namespace cpu {
@@ -77,11 +78,17 @@ class PassCutter {
 };
 
 /// For each of a lane's passes the warp's pass that it belongs to: ascending, so that the fewest instructions have to
-/// be added to the warp's passes, and as early as that allows. A lane has at most as many passes as the warp.
-std::vector<std::size_t> fit(const std::vector<Pass>& lane, const std::vector<Pass>& warp) {
-    std::vector<std::size_t> places(lane.size());
-    std::iota(places.begin(), places.end(), std::size_t{0});
+/// be added to the warp's passes, and as early or as late as that allows.
+struct Places {
+    std::vector<std::size_t> early, late;
+};
+
+/// A lane has at most as many passes as the warp.
+Places fit(const std::vector<Pass>& lane, const std::vector<Pass>& warp) {
     const std::size_t spare = warp.size() - lane.size(), row = spare + 1;
+    Places places{std::vector<std::size_t>(lane.size()), std::vector<std::size_t>(lane.size())};
+    std::iota(places.early.begin(), places.early.end(), std::size_t{0});
+    std::iota(places.late.begin(), places.late.end(), spare);
     if (spare == 0 || lane.size() * row > kMaxTrials) return places;
 
     const auto missing = [&](std::size_t i, std::size_t skipped) {
@@ -94,11 +101,12 @@ std::vector<std::size_t> fit(const std::vector<Pass>& lane, const std::vector<Pa
             cost[i * row + s] = missing(i, s) + cost[(i + 1) * row + s];
             if (s < spare) cost[i * row + s] = std::min(cost[i * row + s], cost[i * row + s + 1]);
         }
-    for (std::size_t i = 0, s = 0; i < lane.size(); ++i) {
-        while (s < spare && cost[i * row + s] == cost[i * row + s + 1] &&
-               cost[i * row + s] < missing(i, s) + cost[(i + 1) * row + s])
-            ++s;
-        places[i] = i + s;
+    for (std::size_t i = 0, early = 0, late = 0; i < lane.size(); ++i) {
+        const auto may_skip = [&](std::size_t s) { return s < spare && cost[i * row + s] == cost[i * row + s + 1]; };
+        while (may_skip(early) && cost[i * row + early] < missing(i, early) + cost[(i + 1) * row + early]) ++early;
+        while (may_skip(late)) ++late;
+        places.early[i] = i + early;
+        places.late[i] = i + late;
     }
     return places;
 }
@@ -131,24 +139,24 @@ std::vector<std::uint32_t> shortest_common_supersequence(const std::vector<std::
     return result;
 }
 
-const std::vector<LaneStreams::Step>& LaneStreams::program(const std::vector<SourceSite>& sites) {
-    const auto length = [](const Stream& s) { return s.instructions.size(); };
-    const auto& longest = std::ranges::max_element(streams_, {}, length)->instructions;
+const LaneStreams::Stream& LaneStreams::longest() const {
+    return *std::ranges::max_element(streams_, {}, [](const Stream& s) { return s.instructions.size(); });
+}
+
+bool LaneStreams::put_together(const std::vector<SourceSite>& sites, Reading reading) {
+    program_.clear();
+    const auto& instructions = longest().instructions;
     std::uint32_t lanes = 0;
     for (int lane = 0; lane < 32; ++lane) {
         if (streams_[lane].instructions.empty()) continue;
-        if (streams_[lane].instructions != longest) {
-            merge_differing(sites);
-            return program_;
-        }
+        if (streams_[lane].instructions != instructions) return merge_differing(sites, reading);
         lanes |= 1u << lane;
     }
-    program_.clear();
-    for (const std::uint32_t instruction : longest) program_.push_back({instruction, lanes});
-    return program_;
+    for (const std::uint32_t instruction : instructions) program_.push_back({instruction, lanes});
+    return false;
 }
 
-void LaneStreams::merge_differing(const std::vector<SourceSite>& sites) {
+bool LaneStreams::merge_differing(const std::vector<SourceSite>& sites, Reading reading) {
     PassCutter cutter(sites);
     for (const Stream& stream : streams_) cutter.learn_loops(stream.instructions);
     std::array<std::vector<Pass>, 32> passes;
@@ -159,15 +167,17 @@ void LaneStreams::merge_differing(const std::vector<SourceSite>& sites) {
 
     std::vector<Pass> warp = passes[order[0]];
     std::array<std::vector<std::size_t>, 32> places;
+    bool is_ambiguous = false;
     for (const int lane : order) {
-        places[lane] = fit(passes[lane], warp);
+        Places both = fit(passes[lane], warp);
+        is_ambiguous = is_ambiguous || both.early != both.late;
+        places[lane] = std::move(reading == Reading::first_turns ? both.early : both.late);
         for (std::size_t i = 0; i < passes[lane].size(); ++i) {
             Pass& joined = warp[places[lane][i]];
             if (joined != passes[lane][i]) joined = shortest_common_supersequence(joined, passes[lane][i]);
         }
     }
 
-    program_.clear();
     std::array<std::size_t, 32> next_pass{};
     for (std::size_t p = 0; p < warp.size(); ++p) {
         const std::size_t first = program_.size();
@@ -183,6 +193,7 @@ void LaneStreams::merge_differing(const std::vector<SourceSite>& sites) {
             ++n;
         }
     }
+    return is_ambiguous;
 }
 
 void LaneStreams::clear() {

@@ -18,11 +18,18 @@ inline namespace cpu {
 /// Where streams differ, because of a guard that some lanes fail, a loop that some leave sooner, or two sides of a
 /// branch, the hardware lets lanes meet again after the guard, the loop or the branch. To see where that is, a stream
 /// is cut into passes: a pass ends where the source lines go back, as they do at the end of a loop's body, and where
-/// they leave or enter a loop. Lanes with equally many passes are in step from pass to pass; a lane with fewer left a
-/// loop sooner, and joins the passes that it shares most with. Inside a pass an instruction that only some lanes have
+/// they leave or enter a loop. Lanes with equally many passes are in step from pass to pass; a lane with fewer joins
+/// the passes that it shares most with. Where several would do, it may have left a loop sooner, or sat out turns
+/// before, and nothing in its stream tells which: see Reading. Inside a pass an instruction that only some lanes have
 /// is theirs alone.
 class LaneStreams {
   public:
+    /// Which turns of a loop a lane takes that has fewer of them than others.
+    enum class Reading {
+        first_turns,  ///< as in `for (i = lane; i < n; i += 32)`
+        last_turns,   ///< as in `for (j = 0; j < n; ++j) if (j >= lane)`
+    };
+
     /// One instruction as a warp executes it: who takes part, and where each of them points.
     struct Request {
         std::uint32_t instruction;
@@ -36,20 +43,25 @@ class LaneStreams {
         any_ = true;
     }
 
-    /// Calls `use(const Request&)` for every instruction since the last call, in order, and forgets them.
+    /// Whether anything has been recorded since the last clear().
+    bool any() const { return any_; }
+
+    /// Puts together what has been recorded since the last clear(). Returns whether the other reading would do so
+    /// differently.
     ///
     /// @param sites  where each instruction stands in the source
+    bool put_together(const std::vector<SourceSite>& sites, Reading reading);
+
+    /// Calls `use(const Request&)` for every instruction that put_together() has found, in order.
     template <class Use>
-    void drain(const std::vector<SourceSite>& sites, Use use) {
-        if (!any_) return;
+    void for_each_request(Use use) const {
         std::array<std::size_t, 32> done{};
-        for (const Step& step : program(sites)) {
+        for (const Step& step : program_) {
             Request request{.instruction = step.instruction, .lanes = step.lanes, .address = {}};
             for (int lane = 0; lane < 32; ++lane)
                 if (step.lanes >> lane & 1) request.address[lane] = streams_[lane].addresses[done[lane]++];
             use(request);
         }
-        clear();
     }
 
     void clear();
@@ -64,8 +76,8 @@ class LaneStreams {
         std::uint32_t instruction, lanes;
     };
 
-    const std::vector<Step>& program(const std::vector<SourceSite>& sites);
-    void merge_differing(const std::vector<SourceSite>& sites);
+    const Stream& longest() const;
+    bool merge_differing(const std::vector<SourceSite>& sites, Reading reading);
 
     std::array<Stream, 32> streams_;
     std::vector<Step> program_;

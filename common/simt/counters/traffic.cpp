@@ -1,10 +1,10 @@
 #include "common/simt/counters/traffic.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstdlib>
 #include <functional>
 #include <utility>
-
-#include "common/simt/counters/request_cost.h"
 
 namespace simt {
 inline namespace cpu {
@@ -82,17 +82,68 @@ void Traffic::record(const Instruction& instruction, std::uint64_t address, int 
 }
 
 void Traffic::evaluate(LaneStreams& warp) {
-    warp.drain(sites_, [this](const LaneStreams::Request& request) {
-        const Instruction& instruction = instructions_[request.instruction];
-        if (instruction.kind >= kGlobal)
-            count_global(request, instruction);
-        else
-            count_shared(request, instruction);
-    });
+    if (!warp.any()) return;
+    if (warp.put_together(sites_, LaneStreams::Reading::first_turns))
+        count_in_doubt(warp);
+    else
+        warp.for_each_request([this](const LaneStreams::Request& request) { count_request(request); });
+    warp.clear();
 }
 
-void Traffic::count_global(const LaneStreams::Request& request, const Instruction& instruction) {
-    const RequestCost sectors = sectors_of(request, instruction.bytes);
+void Traffic::count_in_doubt(LaneStreams& warp) {
+    struct Doubt {
+        std::int64_t more = 0;                       // that the other reading takes
+        std::uint64_t first = UINT64_MAX, last = 0;  // addresses of the last request
+        bool overlaps = false;
+    };
+    std::vector<Doubt> doubts(instructions_.size());
+    warp.for_each_request([&](const LaneStreams::Request& request) {
+        Doubt& doubt = doubts[request.instruction];
+        doubt.more -= count_request(request).taken;
+        std::uint64_t first = UINT64_MAX, last = 0;
+        for (std::uint32_t lanes = request.lanes; lanes; lanes &= lanes - 1) {
+            const std::uint64_t address = request.address[std::countr_zero(lanes)];
+            first = std::min(first, address);
+            last = std::max(last, address);
+        }
+        doubt.overlaps = doubt.overlaps || (first <= doubt.last && last >= doubt.first);
+        doubt.first = first;
+        doubt.last = last;
+    });
+    warp.put_together(sites_, LaneStreams::Reading::last_turns);
+    warp.for_each_request([&](const LaneStreams::Request& request) {
+        doubts[request.instruction].more += cost_of(request, instructions_[request.instruction]).taken;
+    });
+    for (std::size_t i = 0; i < doubts.size(); ++i) {
+        // Where each request is a run of its own, lanes share out elements, 32 at a time: there the last are missing.
+        if (!doubts[i].overlaps) continue;
+        const auto taken = std::uint64_t(std::abs(doubts[i].more));
+        const int kind = instructions_[i].kind;
+        if (kind < kGlobal) {
+            sum_.shared_wavefronts_in_doubt += taken;
+            continue;
+        }
+        TensorTraffic& tensor = tensors_[(kind - kGlobal) / 2];
+        ((kind - kGlobal) % 2 ? tensor.sectors_written_in_doubt : tensor.sectors_read_in_doubt) += taken;
+    }
+}
+
+RequestCost Traffic::cost_of(const LaneStreams::Request& request, const Instruction& instruction) {
+    return instruction.kind >= kGlobal ? sectors_of(request, instruction.bytes)
+                                       : wavefronts_of(request, instruction.bytes);
+}
+
+RequestCost Traffic::count_request(const LaneStreams::Request& request) {
+    const Instruction& instruction = instructions_[request.instruction];
+    const RequestCost cost = cost_of(request, instruction);
+    if (instruction.kind >= kGlobal)
+        count_global(cost, instruction);
+    else
+        count_shared(cost, instruction);
+    return cost;
+}
+
+void Traffic::count_global(const RequestCost& sectors, const Instruction& instruction) {
     TensorTraffic& tensor = tensors_[(instruction.kind - kGlobal) / 2];
     const bool write = (instruction.kind - kGlobal) % 2;
     ++(write ? tensor.requests_written : tensor.requests_read);
@@ -100,8 +151,7 @@ void Traffic::count_global(const LaneStreams::Request& request, const Instructio
     (write ? tensor.sectors_written_ideal : tensor.sectors_read_ideal) += std::uint64_t(sectors.ideal);
 }
 
-void Traffic::count_shared(const LaneStreams::Request& request, const Instruction& instruction) {
-    const RequestCost wavefronts = wavefronts_of(request, instruction.bytes);
+void Traffic::count_shared(const RequestCost& wavefronts, const Instruction& instruction) {
     ++sum_.shared_requests;
     sum_.shared_wavefronts += std::uint64_t(wavefronts.taken);
     sum_.shared_wavefronts_ideal += std::uint64_t(wavefronts.ideal);

@@ -12,6 +12,7 @@
 #include "common/simt/counters/access_listener.h"
 #include "common/simt/counters/block_recorder.h"
 #include "common/simt/counters/lane_streams.h"
+#include "common/simt/counters/request_cost.h"
 #include "common/simt/memory/tensor_names.h"
 #include "common/simt/report/launch_log.h"
 #include "common/simt/report/source_site.h"
@@ -92,8 +93,11 @@ class Traffic {
     void count_bulk(bool write, std::size_t offset, std::size_t bytes, int thread, SourceSite site);
     void record(const Instruction& instruction, std::uint64_t address, int thread);
     void evaluate(LaneStreams& warp);
-    void count_global(const LaneStreams::Request& request, const Instruction& instruction);
-    void count_shared(const LaneStreams::Request& request, const Instruction& instruction);
+    void count_in_doubt(LaneStreams& warp);
+    static RequestCost cost_of(const LaneStreams::Request& request, const Instruction& instruction);
+    RequestCost count_request(const LaneStreams::Request& request);
+    void count_global(const RequestCost& sectors, const Instruction& instruction);
+    void count_shared(const RequestCost& wavefronts, const Instruction& instruction);
 
     volatile std::sig_atomic_t is_heard_ = false;
     std::atomic<AccessListener*> listener_ = nullptr;

@@ -2,15 +2,28 @@
 
 #include <cstddef>
 
-// The words that CUDA adds to C++. They are keywords to nvcc; to the CPU machine they carry no information, since every
-// function runs on the one processor and __launch_bounds__ only steers register allocation.
+// The words that CUDA adds to C++. They are keywords to nvcc; to the CPU machine most of them carry no information,
+// since every function runs on the one processor.
 #define __device__
 #define __host__
 #define __forceinline__ inline __attribute__((always_inline))
-#define __launch_bounds__(...)
 #define __grid_constant__
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __restrict__ __restrict
+
+// So many threads may a block have at most. A GPU's compiler takes it as a promise, and a launch with more is refused.
+// For a run to see the number, it must survive compilation, also where it depends on a template's parameters: g++
+// leaves so many bytes of room in front of the kernel's code, and a word that says where the room begins
+// (common/simt/launch/launch_bounds.h reads it). Nothing ever runs there. clang refuses numbers that depend on a
+// template, so that it gets none.
+#if defined(__GNUC__) && !defined(__clang__)
+#define SIMT_KEEPS_LAUNCH_BOUNDS
+#define __launch_bounds__(...)                                                                \
+    __attribute__((patchable_function_entry(simt::cpu::threads_of_launch_bounds(__VA_ARGS__), \
+                                            simt::cpu::threads_of_launch_bounds(__VA_ARGS__))))
+#else
+#define __launch_bounds__(...)
+#endif
 
 // A raw array in shared memory, `__shared__ float sums[32];`: one for each OS thread, which runs one block at a time.
 // It starts with what the block before left there, as on the GPU. The machine watches only tiles, and leaves raw arrays
@@ -66,6 +79,9 @@ inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z,
 [[gnu::tls_model("initial-exec")]] inline constinit thread_local uint3 blockIdx{};
 [[gnu::tls_model("initial-exec")]] inline constinit thread_local dim3 blockDim{};
 [[gnu::tls_model("initial-exec")]] inline constinit thread_local dim3 gridDim{};
+
+/// The first argument of `__launch_bounds__`; the others are about blocks.
+constexpr int threads_of_launch_bounds(int threads, int = 0, int = 0) { return threads; }
 
 /// Threads of a warp.
 inline constexpr int warpSize = 32;

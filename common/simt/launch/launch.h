@@ -30,6 +30,7 @@ void launch(const char* name, const cudaLaunchConfig_t& config, void (*kernel)(P
                            .static_shared_bytes = static_shared_bytes,
                            .shared_bytes_limit = std::size_t(device.shared_bytes_per_block_optin),
                            .max_threads_per_block = device.max_threads_per_block,
+                           .launch_bound = launch_bound_of(reinterpret_cast<const void*>(kernel)),
                            .device = device.name});
     };
     if (static_shared_bytes + config.dynamicSmemBytes > std::size_t(device.shared_bytes_per_block))

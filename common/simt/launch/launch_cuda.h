@@ -42,6 +42,9 @@ inline std::size_t static_shared_bytes_of(const void* kernel) {
     return entry->second;
 }
 
+/// CUDA refuses the launch itself, and says no more than that.
+inline unsigned launch_bound_of(const void*) { return 0; }
+
 /// A refused launch leaves its code behind for cudaGetLastError(); the next launch must not trip over it.
 inline void clear_last_error() { cudaGetLastError(); }
 

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/simt/launch/launch_bounds.h"
 #include "common/simt/memory/global_shadow.h"
 #include "common/simt/report/trace.h"
 
@@ -163,6 +164,8 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
     if (!within(config.gridDim, 0x7fffffffu, 65535, 65535) || !within(config.blockDim, 1024, 1024, 64) ||
         config.blockDim.volume() > std::size_t(device.max_threads_per_block))
         return cudaErrorInvalidConfiguration;
+    if (const unsigned bound = launch_bound_of(kernel); bound && config.blockDim.volume() > bound)
+        return cudaErrorInvalidValue;
     if (static_shared_bytes_of(kernel) > kMostStaticSharedBytes) return cudaErrorInvalidValue;
     if (config.dynamicSmemBytes > std::size_t(shared_limit(kernel, device))) return cudaErrorInvalidValue;
     if (may_start_early(config) && !device.has_feature(Feature::early_launch)) return cudaErrorNotSupported;

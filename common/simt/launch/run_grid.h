@@ -6,6 +6,7 @@
 #include "common/simt/device/device.h"
 #include "common/simt/launch/cuda_calls_cpu.h"
 #include "common/simt/launch/kernel_name.h"
+#include "common/simt/launch/launch_bounds.h"
 #include "common/simt/launch/program_symbols.h"
 #include "common/simt/machine/block.h"
 #include "common/simt/report/launch_log.h"

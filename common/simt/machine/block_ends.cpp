@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <exception>
 #include <memory>
-#include <ranges>
+#include <span>
 #include <string>
 #include <typeinfo>
 #include <utility>
@@ -52,7 +52,7 @@ std::string threads_named(int first, int last) {
 /// The line of the innermost of these calls that has one: a library's own have none.
 SourceSite line_of(const std::vector<std::uintptr_t>& calls) {
     constexpr std::size_t kDepth = 4;  // each takes its time
-    for (const std::uintptr_t call : calls | std::views::take(kDepth))
+    for (const std::uintptr_t call : std::span(calls).first(std::min(kDepth, calls.size())))
         if (const std::vector<SourceLine>& lines = source_lines(call - 1); !lines.empty()) return lines.front().site;
     return {};
 }

@@ -78,12 +78,10 @@ std::optional<Parting> parting_in_source(const CallPath& one, const CallPath& ot
     const auto our_lines = lines_of({our_begin, ours.end()}), their_lines = lines_of({their_begin, theirs.end()});
     if (!our_lines || !their_lines) return std::nullopt;
     // Lines first. Compilers number branches of a line for their copies of it, too, so that a number further out says
-    // less than a line further in.
-    const auto same_line = [](const SourceLine& a, const SourceLine& b) {
-        return a.function == b.function && a.site == b.site;
-    };
-    if (const auto parting = first_parting(*our_lines, *their_lines, same_line)) return parting;
-    return first_parting(*our_lines, *their_lines, std::equal_to<>());
+    // less than a line or a column further in.
+    for (const auto same : {&SourceLine::same_line, &SourceLine::same_column, &SourceLine::same_branch})
+        if (const auto parting = first_parting(*our_lines, *their_lines, std::mem_fn(same))) return parting;
+    return std::nullopt;
 }
 
 }  // namespace

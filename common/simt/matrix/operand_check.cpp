@@ -88,10 +88,10 @@ class Check {
                   row = place % panel_bytes / span, in_row = place % span,
                   column = place / panel_bytes * tile.panel_columns + in_row / element;
         if (tile.element_bytes != element)
-            return report(operand() + " is of elements of " + std::to_string(element) + " bytes, those of " + tile.name +
-                              " have " + std::to_string(tile.element_bytes),
+            return report(operand() + " is of elements of " + std::to_string(element) + " bytes, those of " +
+                              tile.name + " have " + std::to_string(tile.element_bytes),
                           "operands of one product are of one type, the tile's");
-        if (tile.offset % kPanelAlignmentOf(span) != 0 || descriptor_.base_offset != 0 || row % 8 != 0)
+        if (tile.offset % std::size_t(8 * span) != 0 || descriptor_.base_offset != 0 || row % 8 != 0)
             return report_base(row, column);
         if (int(descriptor_.stride) != 8 * span)
             return report_stride("stride", int(descriptor_.stride), 8 * span,
@@ -100,19 +100,17 @@ class Check {
         if (!is_k_major() && in_row + pieces_wide > span && int(descriptor_.leading) != panel_bytes)
             return report_stride("leading", int(descriptor_.leading), panel_bytes, "from one panel to the next");
         const int rows = is_k_major() ? use_.shape.extent : use_.shape.depth(), columns = pieces_wide / element;
-        if (row + rows > tile.rows || column + columns > tile.columns)
-            return report(operand() + " leaves the tile: " + shape_text(rows, columns) + " from " +
-                              element_of(tile, row, column) + " on, but " + tile.name + " has " +
-                              shape_text(tile.rows, tile.columns),
-                          "rows beyond the last of a panel are the first of the next one, or of another tile");
         if (in_row != 0 && in_row + pieces_wide > span)
             return report(operand() + " begins inside a row of a panel, at " + element_of(tile, row, column) +
                               ", and runs over its end into the next row",
                           is_k_major() ? "begin at a column that is a multiple of the k of a product"
                                        : "begin where a panel does");
+        if (row + rows > tile.rows || column + columns > tile.columns)
+            return report(operand() + " leaves the tile: " + shape_text(rows, columns) + " from " +
+                              element_of(tile, row, column) + " on, but " + tile.name + " has " +
+                              shape_text(tile.rows, tile.columns),
+                          "rows beyond the last of a panel are the first of the next one, or of another tile");
     }
-
-    static constexpr std::size_t kPanelAlignmentOf(int span) { return std::size_t(8 * span); }
 
     void report_base(int row, int column) {
         const Region& tile = *tile_;
@@ -148,8 +146,8 @@ class Check {
             }
         });
         if (!inside)
-            report(operand() + " leaves the tile: its element " + at(outside.row, outside.column) + " would be at byte " +
-                       std::to_string(outside.address) + ", but " + tile_->name + " has bytes " +
+            report(operand() + " leaves the tile: its element " + at(outside.row, outside.column) +
+                       " would be at byte " + std::to_string(outside.address) + ", but " + tile_->name + " has bytes " +
                        std::to_string(tile_->offset) + " to " + std::to_string(tile_->end() - 1),
                    "without a swizzle, eight rows of 16 bytes lie one behind the other; the stride and leading byte "
                    "offsets lead from one such matrix to the next");
@@ -187,10 +185,9 @@ void check_operand_start(const OperandStart& start, SourceSite site) {
     block.fail({.fault = Fault::bad_descriptor,
                 .first = {block.thread(), site},
                 .what = what + " does not begin at a multiple of " + std::to_string(step) + " columns",
-                .advice = major == Major::k
-                              ? "a product takes 32 bytes of each row, which must lie in one panel"
-                              : "columns are counted off from the first of a panel, " + std::to_string(panel_columns) +
-                                    " to a row of it"});
+                .advice = major == Major::k ? "a product takes 32 bytes of each row, which must lie in one panel"
+                                            : "columns are counted off from the first of a panel, " +
+                                                  std::to_string(panel_columns) + " to a row of it"});
 }
 
 }  // namespace cpu

@@ -29,9 +29,9 @@ struct OperandPiece {
                             ///< of A or columns of B, mn-major ones are k
 };
 
-/// Calls use(piece) for every piece of an operand, where the hardware finds it: bits are added up as the PTX ISA has the
-/// canonical layouts ("Shared Memory Matrix Layout", "Strides"), then the swizzle exchanges bits of the sum. Eight pieces
-/// in a row are the rows of an 8x8 core matrix.
+/// Calls use(piece) for every piece of an operand, where the hardware finds it: bits are added up as the PTX ISA has
+/// the canonical layouts ("Shared Memory Matrix Layout", "Strides"), then the swizzle exchanges bits of the sum. Eight
+/// pieces in a row are the rows of an 8x8 core matrix.
 template <class Use>
 void for_each_piece(const MatrixDescriptor& descriptor, const OperandShape& shape, Use&& use) {
     const unsigned span = swizzle_span(descriptor.swizzle), exchanged = swizzle_bits(descriptor.swizzle);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "common/simt/language/float16.h"
+#include "common/simt/language/float8.h"
 
 namespace simt {
 inline namespace cpu {
@@ -47,6 +48,17 @@ void convert(const void* bits, std::size_t count, float* values) {
     }
 }
 
+/// Of 256 codes a table holds the values.
+template <class T>
+void look_up(const void* bits, std::size_t count, float* values) {
+    static const std::array<float, 256> value = [] {
+        std::array<float, 256> all;
+        for (unsigned code = 0; code < 256; ++code) all[code] = float(T::from_bits(std::uint8_t(code)));
+        return all;
+    }();
+    for (std::size_t i = 0; i < count; ++i) values[i] = value[static_cast<const unsigned char*>(bits)[i]];
+}
+
 }  // namespace
 
 void convert_elements(ElementType type, const void* bits, std::size_t count, float* values) {
@@ -55,14 +67,20 @@ void convert_elements(ElementType type, const void* bits, std::size_t count, flo
             return convert<f16>(bits, count, values);
         case ElementType::bf16:
             return convert<bf16>(bits, count, values);
-        default:
-            return;
+        case ElementType::e4m3:
+            return look_up<e4m3>(bits, count, values);
+        case ElementType::e5m2:
+            return look_up<e5m2>(bits, count, values);
+        case ElementType::f32:
+        case ElementType::i32:
+            return;  // of which there are no products
     }
 }
 
 void add_product(float* d, const float* a, const float* b, int n, int depth) {
     for (int m = 0; m < kProductRows; m += 4)
-        for (int column = 0; column < n; column += 8) add_block(d + m * n + column, a + m * depth, b + column, n, depth);
+        for (int column = 0; column < n; column += 8)
+            add_block(d + m * n + column, a + m * depth, b + column, n, depth);
 }
 
 }  // namespace cpu

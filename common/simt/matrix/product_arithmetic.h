@@ -20,8 +20,8 @@ inline constexpr int kMostProductDepth = 32;
 /// The values of `count` elements of a type of 8 or 16 bits, as they lie in memory.
 void convert_elements(ElementType type, const void* bits, std::size_t count, float* values);
 
-/// D [64, n] += A [64, depth] B [depth, n]; `n` is a multiple of 8. Products are exact in float, unless those of bf16 leave
-/// its range. They are added to D one by one, k upwards, each sum rounded to the nearest float.
+/// D [64, n] += A [64, depth] B [depth, n]; `n` is a multiple of 8. Products are exact in float, unless those of bf16
+/// leave its range. They are added to D one by one, k upwards, each sum rounded to the nearest float.
 void add_product(float* d, const float* a, const float* b, int n, int depth);
 
 }  // namespace cpu

@@ -12,9 +12,9 @@ void transpose(const float* from, int rows, int columns, float* to) {
         for (int c = 0; c < columns; ++c) to[c * rows + r] = from[r * columns + c];
 }
 
-/// Which thread of the warpgroup stands for those that must know of a piece. A warp reads its own rows of A, and all of B.
-/// Whoever has not waited for what wrote a tile knows of none of its pieces: so each is asked of one thread, and of a tile
-/// every thread is asked for some.
+/// Which thread of the warpgroup stands for those that must know of a piece. A warp reads its own rows of A, and all of
+/// B. Whoever has not waited for what wrote a tile knows of none of its pieces: so each is asked of one thread, and of
+/// a tile every thread is asked for some.
 int knower(const OperandPiece& piece, const OperandShape& shape, bool is_a, int number) {
     if (!is_a) return number * 37 % kWarpgroupThreads;
     const int row = shape.major == Major::k ? piece.row : piece.column;
@@ -43,8 +43,8 @@ void ProductOperands::load(Block& block, const ProductCalls& calls, const Operan
     if (b_lies_down) transpose(values_.data(), n, depth, b_.data());
 }
 
-/// Of 16-bit elements as FragmentA deals them out to each warp; of 8-bit ones there are four where two would be (PTX ISA,
-/// "Register Fragments for wgmma.mma_async.m64nNk32"). In bytes both are the same.
+/// Of 16-bit elements as FragmentA deals them out to each warp; of 8-bit ones there are four where two would be (PTX
+/// ISA, "Register Fragments for wgmma.mma_async.m64nNk32"). In bytes both are the same.
 void ProductOperands::load_registers(const ProductCalls& calls) {
     for (int thread = 0; thread < kWarpgroupThreads; ++thread)
         for (int r = 0; r < 4; ++r) {

@@ -97,7 +97,7 @@ class OperandRegisters : public ProductRegisters {
   private:
     [[gnu::noinline]] void ask_product(const char* does, int r, SourceSite site) const;
 
-    unsigned written_ = 0;       // a bit for each register
+    unsigned written_ = 0;  // a bit for each register
     // The number of the last product that reads them, which is no change of theirs; 0: none has.
     mutable std::uint64_t read_by_ = 0;
 

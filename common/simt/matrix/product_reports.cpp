@@ -20,7 +20,8 @@ std::string element_name(int thread, int i) {
 }
 
 constexpr const char* kFenceAdvice =
-    "call begin_products() (wgmma.fence) between the last use of the registers and the product, and name them: it orders "
+    "call begin_products() (wgmma.fence) between the last use of the registers and the product, and name them: it "
+    "orders "
     "the threads' accesses before the tensor cores', and keeps the compiler from moving them";
 
 }  // namespace
@@ -43,11 +44,11 @@ void AccumulatorRegisters::lose() { Block::current().companion<WarpgroupProducts
 
 void AccumulatorRegisters::fail_index(int i, int size, SourceSite site) {
     Block& block = Block::current();
-    block.fail({.fault = Fault::out_of_bounds,
-                .first = {block.thread(), site},
-                .what = "element " + std::to_string(i) + " of an accumulator, of which a thread has " +
-                        std::to_string(size),
-                .advice = "an Accumulator<N> has N / 2 elements: Accumulator<N>::size"});
+    block.fail(
+        {.fault = Fault::out_of_bounds,
+         .first = {block.thread(), site},
+         .what = "element " + std::to_string(i) + " of an accumulator, of which a thread has " + std::to_string(size),
+         .advice = "an Accumulator<N> has N / 2 elements: Accumulator<N>::size"});
 }
 
 void OperandRegisters::fail_index(int r, SourceSite site) {
@@ -95,8 +96,9 @@ void WarpgroupProducts::report_touch(const AccumulatorRegisters& registers, cons
                   .first = {thread, site},
                   .second = {thread, own_warp().last_wait},
                   .what = what + "; its product is done, but no wait_products() has named the accumulator",
-                  .advice = "name it in the wait: wait_products<n>(S). Else the compiler sees no connection, and may use "
-                            "the register before the wait"});
+                  .advice =
+                      "name it in the wait: wait_products<n>(S). Else the compiler sees no connection, and may use "
+                      "the register before the wait"});
         return;
     }
     const Product* const product = find(own_group(), registers.result_->last_product);
@@ -166,10 +168,10 @@ void WarpgroupProducts::check_named(const NamedRegisters& registers, int allowed
     const auto too_early = [&](const Product& product, const std::string& what) {
         const auto w = std::size_t(thread / 32 % 4);
         const int newer = own_warp().groups - 1 - product.group[w];
-        const std::string why =
-            newer < 0 ? "no commit_products() has followed it, and a wait covers closed groups only"
-                      : "it leaves the newest " + std::to_string(allowed) + " of the groups under way, and only " +
-                            std::to_string(newer) + (newer == 1 ? " is" : " are") + " newer than the product's";
+        const std::string why = newer < 0 ? "no commit_products() has followed it, and a wait covers closed groups only"
+                                          : "it leaves the newest " + std::to_string(allowed) +
+                                                " of the groups under way, and only " + std::to_string(newer) +
+                                                (newer == 1 ? " is" : " are") + " newer than the product's";
         complain({.fault = Fault::product_not_awaited,
                   .first = {thread, site},
                   .second = {thread, product.site},
@@ -197,7 +199,7 @@ void WarpgroupProducts::check_same_operands(int warpgroup, const ProductCalls& c
     const ProductCall& first = *calls[0];
     for (std::size_t t = 1; t < calls.size(); ++t) {
         const ProductCall& other = *calls[t];
-        const char* const differs = other.b.bits != first.b.bits                                         ? "descriptor of B"
+        const char* const differs = other.b.bits != first.b.bits                         ? "descriptor of B"
                                     : !first.a_registers && other.a.bits != first.a.bits ? "descriptor of A"
                                     : other.accumulate != first.accumulate               ? "value of `accumulate`"
                                                                                          : nullptr;
@@ -221,11 +223,12 @@ void WarpgroupProducts::thread_returns() {
     for (const Product& product : group.under_way) {
         if (product.number <= own_warp().retired) continue;
         const bool committed = product.group[std::size_t(thread / 32 % 4)] < own_warp().groups;
-        complain({.fault = Fault::product_not_awaited,
-                  .first = {thread, product.site},
-                  .what = thread_name(thread) + " returns while a product is under way" +
-                          (committed ? ", whose group it has never waited for" : ", which it never committed to a group"),
-                  .advice = "nobody can use what such a product computes: wait_products<0>() in the last step"});
+        complain(
+            {.fault = Fault::product_not_awaited,
+             .first = {thread, product.site},
+             .what = thread_name(thread) + " returns while a product is under way" +
+                     (committed ? ", whose group it has never waited for" : ", which it never committed to a group"),
+             .advice = "nobody can use what such a product computes: wait_products<0>() in the last step"});
         return;
     }
 }

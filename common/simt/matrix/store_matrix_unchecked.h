@@ -7,8 +7,8 @@
 namespace simt {
 inline namespace unchecked {
 
-/// See simt::cuda::stmatrix. Without the caller's line, which nothing can bring: what is said of lanes that went elsewhere
-/// names this one.
+/// See simt::cuda::stmatrix. Without the caller's line, which nothing can bring: what is said of lanes that went
+/// elsewhere names this one.
 template <class V, class... Register>
 void stmatrix(V& row, Register... registers) {
     static_assert(sizeof(V) == 16, "a row of a matrix is 16 bytes: pass tile.vec<WideVector<T>>(row, column)");

@@ -3,14 +3,14 @@
 #include <cstdint>
 #include <cstring>
 
-#include "common/simt/language/float16.h"
 #include "common/simt/language/cuda_names.h"
+#include "common/simt/language/float16.h"
 #include "common/simt/matrix/matrix_instructions.h"
 #include "common/simt/matrix/product_registers.h"
 #include "common/simt/matrix/warpgroup.h"
 
-// Registers of a warpgroup's products, as the checked CPU machine has them: classes that know whether a product is under
-// way. What they are is documented with the GPU's version, in wgmma_cuda.h.
+// Registers of a warpgroup's products, as the checked CPU machine has them: classes that know whether a product is
+// under way. What they are is documented with the GPU's version, in wgmma_cuda.h.
 
 namespace simt {
 inline namespace cpu {
@@ -51,7 +51,9 @@ template <class T>
 class OperandA : public OperandRegisters {
   public:
     explicit OperandA(SourceSite site = SourceSite::here()) : OperandRegisters(site) {}
-    OperandA(const OperandA& other, SourceSite site = SourceSite::here()) : OperandRegisters(site) { copy(other, site); }
+    OperandA(const OperandA& other, SourceSite site = SourceSite::here()) : OperandRegisters(site) {
+        copy(other, site);
+    }
     OperandA& operator=(const OperandA& other) {
         copy(other, other.touched_at());  // most often what to_operand() has just made
         return *this;

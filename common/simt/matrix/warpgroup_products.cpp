@@ -76,8 +76,7 @@ void WarpgroupProducts::begin(int warpgroup, const ProductCalls& calls) {
     const ProductShape& shape = *call.shape;
     const int first = warpgroup * kWarpgroupThreads;
     check_same_operands(warpgroup, calls);
-    if (!shape.a_in_registers)
-        check_operand(block_, {"A", call.a.bits, shape.of_a(), call.a.place, first, call.site});
+    if (!shape.a_in_registers) check_operand(block_, {"A", call.a.bits, shape.of_a(), call.a.place, first, call.site});
     check_operand(block_, {"B", call.b.bits, shape.of_b(), call.b.place, first, call.site});
 
     if (group.agent < 0) group.agent = block_.add_agent("the products of warpgroup " + std::to_string(warpgroup));
@@ -137,20 +136,19 @@ void WarpgroupProducts::gather(const ProductCalls& calls, ProductResult& result)
         const float* const unwritten = std::find_if(call.d, call.d + result.n / 2, is_poison);
         if (unwritten != call.d + result.n / 2) {
             const int i = int(unwritten - call.d), thread = block_.thread() / kWarpgroupThreads * kWarpgroupThreads + t;
-            complain({.fault = Fault::unready_registers,
-                      .first = {thread, call.site},
-                      .second = {thread, call.accumulator->touched_at_},
-                      .what = "a product adds to the accumulator of thread " + std::to_string(thread) +
-                              ", whose element " + std::to_string(i) + " nobody has written",
-                      .advice = "let the first product of a sum not accumulate, or write zeros before begin_products()"});
+            complain(
+                {.fault = Fault::unready_registers,
+                 .first = {thread, call.site},
+                 .second = {thread, call.accumulator->touched_at_},
+                 .what = "a product adds to the accumulator of thread " + std::to_string(thread) + ", whose element " +
+                         std::to_string(i) + " nobody has written",
+                 .advice = "let the first product of a sum not accumulate, or write zeros before begin_products()"});
         }
         gather_thread(t, result.n, call.d, result.values.data());
     }
 }
 
-void WarpgroupProducts::commit(int warp) {
-    ++warpgroups_[std::size_t(warp / 4)].warps[std::size_t(warp % 4)].groups;
-}
+void WarpgroupProducts::commit(int warp) { ++warpgroups_[std::size_t(warp / 4)].warps[std::size_t(warp % 4)].groups; }
 
 void WarpgroupProducts::wait(int warp, int allowed, SourceSite site) {
     Warpgroup& group = warpgroups_[std::size_t(warp / 4)];

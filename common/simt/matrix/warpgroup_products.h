@@ -18,7 +18,7 @@ inline namespace cpu {
 /// What products under way have computed of one accumulator.
 struct ProductResult {
     int n;
-    std::vector<float> values;                                        ///< [64, n]
+    std::vector<float> values;                                         ///< [64, n]
     std::array<AccumulatorRegisters*, kWarpgroupThreads> accumulator;  ///< null: it is not there any more
     std::array<float*, kWarpgroupThreads> registers;
     std::uint64_t last_product;

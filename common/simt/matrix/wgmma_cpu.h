@@ -25,8 +25,8 @@ void begin_products(FirstNamed first, Registers&... more) {
 
 /// See simt::cuda::multiply.
 template <int N, class T, Major a_major, Major b_major>
-void multiply(Accumulator<N>& d, const MatrixOperand<T, a_major>& a, const MatrixOperand<T, b_major>& b, bool accumulate,
-              SourceSite site = SourceSite::here()) {
+void multiply(Accumulator<N>& d, const MatrixOperand<T, a_major>& a, const MatrixOperand<T, b_major>& b,
+              bool accumulate, SourceSite site = SourceSite::here()) {
     using Product = ProductOf<element_type_of_product<T>, N, false, a_major, b_major>;
     const ProductCall call{.shape = &Product::shape,
                            .d = d.registers(),

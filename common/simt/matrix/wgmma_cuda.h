@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "common/simt/device/architecture_cuda.h"
+#include "common/simt/matrix/matrix_descriptor.h"
 #include "common/simt/matrix/tensor_core_cuda.h"
 #include "common/simt/matrix/warpgroup.h"
 #include "common/simt/matrix/wgmma_texts_cuda.h"
@@ -95,16 +96,7 @@ class MatrixOperand {
 /// The descriptor of the element (row, column) of a panel tile and what follows it.
 template <class Tile>
 __device__ __forceinline__ std::uint64_t descriptor(const Tile& tile, int row, int column) {
-    static_assert(Tile::swizzle != Swizzle::none, "operands of products lie in swizzled panels");
-    constexpr int element = int(sizeof(typename Tile::Element)), span = Tile::row_bytes;
-    constexpr std::uint32_t layout = span == 128 ? 1 : span == 64 ? 2 : 3;
-    constexpr std::uint32_t high = layout << 30 | 8 * span / 16;
-    // Sums in units of 16 bytes: where row and column are constants, so is all but the tile's own address.
-    const std::uint32_t place = shared_address(tile.data()) / 16 + row * (span / 16) +
-                                column / Tile::panel_columns * (Tile::panel_stride / 16) +
-                                column % Tile::panel_columns * element / 16;
-    const std::uint32_t low = place + (std::uint32_t(Tile::panel_stride / 16) << 16);
-    return std::uint64_t{high} << 32 | low;
+    return descriptor_of<Tile>(shared_address(tile.data()), row, column);
 }
 
 /// Rows of a tile from `row` on, a multiple of 8, as an operand whose k runs along them from `column` on, a multiple of

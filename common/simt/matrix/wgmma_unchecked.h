@@ -3,14 +3,14 @@
 #include <cstdint>
 
 #include "common/simt/language/cuda_names.h"
-#include "common/simt/matrix/matrix_operand_cpu.h"
 #include "common/simt/matrix/matrix_instructions.h"
+#include "common/simt/matrix/matrix_operand_cpu.h"
 #include "common/simt/matrix/product_call.h"
 #include "common/simt/matrix/product_element.h"
 #include "common/simt/matrix/warpgroup.h"
 
-// Products of a warpgroup without checks: registers are bare, and a product is done when multiply() returns. What is here
-// is documented with the GPU's version, in wgmma_cuda.h.
+// Products of a warpgroup without checks: registers are bare, and a product is done when multiply() returns. What is
+// here is documented with the GPU's version, in wgmma_cuda.h.
 
 namespace simt {
 inline namespace unchecked {
@@ -56,8 +56,8 @@ void begin_products(Registers&...) {}
 
 /// See simt::cuda::multiply.
 template <int N, class T, Major a_major, Major b_major>
-void multiply(Accumulator<N>& d, const MatrixOperand<T, a_major>& a, const MatrixOperand<T, b_major>& b, bool accumulate,
-              SourceSite site = SourceSite::here()) {
+void multiply(Accumulator<N>& d, const MatrixOperand<T, a_major>& a, const MatrixOperand<T, b_major>& b,
+              bool accumulate, SourceSite site = SourceSite::here()) {
     using Product = ProductOf<element_type_of_product<T>, N, false, a_major, b_major>;
     const ProductCall call{.shape = &Product::shape,
                            .d = &d[0],

@@ -29,6 +29,8 @@ TensorTraffic& TensorTraffic::operator+=(const TensorTraffic& other) {
     sectors_written_ideal += other.sectors_written_ideal;
     requests_read += other.requests_read;
     requests_written += other.requests_written;
+    sectors_read_in_doubt += other.sectors_read_in_doubt;
+    sectors_written_in_doubt += other.sectors_written_in_doubt;
     return *this;
 }
 
@@ -48,6 +50,7 @@ Counters& Counters::operator+=(const Counters& other) {
     shared_wavefronts_ideal += other.shared_wavefronts_ideal;
     shared_read_requests += other.shared_read_requests;
     shared_read_wavefronts += other.shared_read_wavefronts;
+    shared_wavefronts_in_doubt += other.shared_wavefronts_in_doubt;
     block_barriers += other.block_barriers;
     warp_collectives += other.warp_collectives;
     return *this;

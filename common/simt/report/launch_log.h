@@ -12,6 +12,10 @@
 
 namespace simt {
 
+/// Whether a number of which `in_doubt` may be wrong is worth giving: within 5 %, as close as counters are held against
+/// a GPU's.
+constexpr bool is_known(std::uint64_t number, std::uint64_t in_doubt) { return 20 * in_doubt <= number; }
+
 /// Traffic between a kernel and one named tensor in global memory.
 struct TensorTraffic {
     std::string tensor;                    ///< its name: "Q", "K", …
@@ -23,6 +27,10 @@ struct TensorTraffic {
     std::uint64_t sectors_written_ideal = 0;  ///< likewise
     std::uint64_t requests_read = 0;          ///< warp-wide instructions
     std::uint64_t requests_written = 0;       ///< likewise
+    /// By how much sectors_read may be wrong, where lanes of a warp went round a loop unequally often: those with fewer
+    /// turns may have left it sooner, which is counted, or sat out its first turns.
+    std::uint64_t sectors_read_in_doubt = 0;
+    std::uint64_t sectors_written_in_doubt = 0;  ///< likewise
 
     /// Adds the numbers; the name stays.
     TensorTraffic& operator+=(const TensorTraffic&);
@@ -38,8 +46,10 @@ struct Counters {
     std::uint64_t shared_wavefronts_ideal = 0;  ///< passes if every bank conflict were gone
     std::uint64_t shared_read_requests = 0;     ///< of the above, those that read
     std::uint64_t shared_read_wavefronts = 0;   ///< and the passes that those took
-    std::uint64_t block_barriers = 0;           ///< completed __syncthreads(), summed over blocks
-    std::uint64_t warp_collectives = 0;         ///< completed shuffles, votes, __syncwarp(), ldmatrix and mma
+    /// By how much shared_wavefronts may be wrong; see TensorTraffic::sectors_read_in_doubt.
+    std::uint64_t shared_wavefronts_in_doubt = 0;
+    std::uint64_t block_barriers = 0;    ///< completed __syncthreads(), summed over blocks
+    std::uint64_t warp_collectives = 0;  ///< completed shuffles, votes, __syncwarp(), ldmatrix and mma
 
     /// Summed over all tensors.
     std::uint64_t global_bytes_read() const;

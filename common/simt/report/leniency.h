@@ -13,6 +13,8 @@ inline namespace cpu {
 ///   uninitialised read   gives the poison that fills shared memory: NaN, or -1 as an integer; outputs and workspaces
 ///                        are filled with NaN
 ///   asynchronous copy    is seen once its thread waits for it: who looks earlier sees what was there before
+///   product under way    registers hold NaN until the wait, and take part as they are where a fence is missing
+///   wrong descriptor     reads what lies at its addresses, NaN beyond the last
 ///   partial write        ignored; what nobody wrote stays NaN
 ///   out of bounds        a read gives the same poison, a write goes nowhere
 ///   overlapping tiles    are let be; messages and traces know the first one alone

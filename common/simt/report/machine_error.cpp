@@ -137,6 +137,10 @@ std::string limit_broken_by(const RefusedLaunch& l) {
     if (threads > std::uint64_t(l.max_threads_per_block))
         return "a block " + triple(l.block) + " has " + std::to_string(threads) + " threads, the device allows " +
                std::to_string(l.max_threads_per_block) + "; use smaller blocks and more of them";
+    if (l.launch_bound && threads > l.launch_bound)
+        return "a block " + triple(l.block) + " has " + std::to_string(threads) +
+               " threads, the kernel's __launch_bounds__ allow " + std::to_string(l.launch_bound) +
+               "; launch at most so many, or let __launch_bounds__ name the largest block that you launch";
     if (exceeds(l.block, block_limit))
         return "the block " + triple(l.block) + " is larger than " + triple(block_limit) +
                " in one dimension; put the long one first, or use smaller blocks";

@@ -101,6 +101,7 @@ struct RefusedLaunch {
     std::size_t static_shared_bytes = 0;      ///< of the kernel's `__shared__` arrays, besides those
     std::size_t shared_bytes_limit = 0;       ///< the device's limit with opt-in
     int max_threads_per_block = 0;            ///< of the device
+    unsigned launch_bound = 0;                ///< threads that the kernel's `__launch_bounds__` allow; 0: no such word
     std::string device{};                     ///< product name
 };
 

@@ -15,6 +15,8 @@
 #include <string>
 #include <string_view>
 
+#include "common/simt/report/source_columns.h"
+
 namespace simt {
 namespace {
 
@@ -64,7 +66,8 @@ std::vector<SourceLine> parsed(std::string_view output) {
         if (number == 0) return {};
         lines.push_back({.function = std::string(function.substr(0, function.find('.'))),  // of a copy: "f.part.0"
                          .site = {files.emplace(place.substr(0, colon)).first->c_str(), number},
-                         .branch = note == line.npos ? 0 : number_at(line.substr(note + branch.size()))});
+                         .branch = note == line.npos ? 0 : number_at(line.substr(note + branch.size())),
+                         .column = 0});
     }
     return lines;
 }
@@ -76,8 +79,13 @@ std::vector<SourceLine> looked_up(std::uintptr_t address) {
     if (header->e_type != ET_EXEC) address -= reinterpret_cast<std::uintptr_t>(program.dli_fbase);
     std::array<char, 2 * sizeof(address) + 1> hex{};
     std::to_chars(hex.data(), hex.data() + hex.size() - 1, address, 16);
-    return parsed(output_of("addr2line --functions --inlines --exe " + quoted(program.dli_fname) + " 0x" + hex.data() +
-                            " 2>/dev/null </dev/null"));
+    std::vector<SourceLine> lines =
+        parsed(output_of("addr2line --functions --inlines --exe " + quoted(program.dli_fname) + " 0x" + hex.data() +
+                         " 2>/dev/null </dev/null"));
+    const std::vector<unsigned> columns = source_columns(program.dli_fname, address);
+    if (columns.size() == lines.size())
+        for (std::size_t i = 0; i < lines.size(); ++i) lines[i].column = columns[i];
+    return lines;
 }
 
 }  // namespace

@@ -14,8 +14,14 @@ struct SourceLine {
     SourceSite site;       ///< the line
     /// Which of the branches that one line has, such as those of `c ? f(x) : f(y)`; only some compilers tell.
     unsigned branch = 0;
+    unsigned column = 0;  ///< in the line; 0: unknown
 
-    friend bool operator==(const SourceLine&, const SourceLine&) = default;  ///< the same line and branch
+    bool same_line(const SourceLine& other) const { return function == other.function && site == other.site; }
+    /// Unless columns say otherwise.
+    bool same_column(const SourceLine& other) const {
+        return same_line(other) && (column == other.column || column == 0 || other.column == 0);
+    }
+    bool same_branch(const SourceLine& other) const { return same_line(other) && branch == other.branch; }
 };
 
 /// The lines that the instruction at `address` was made of: the innermost first, then the lines that call the functions

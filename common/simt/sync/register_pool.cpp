@@ -40,15 +40,7 @@ void RegisterPool::change(int warpgroup, const Change& change) {
     Warpgroup& group = warpgroups_[std::size_t(warpgroup)];
     if (change.claims ? change.count < group.count : change.count > group.count) report_bad_change(warpgroup, change);
     group.changed_at = change.site;
-    if (change.claims) {
-        int can_get = pool_;
-        for (const Warpgroup& other : warpgroups_)
-            if (&other != &group) can_get -= std::min(other.count, kFewest) * other.threads;
-        if (change.count * group.threads > can_get) report_endless_claim(warpgroup, change, can_get / group.threads);
-        group.claimed = change.count;
-    } else {
-        group.count = change.count;
-    }
+    (change.claims ? group.claimed : group.count) = change.count;
     grant();
 }
 
@@ -94,29 +86,18 @@ std::string RegisterPool::awaited() const {
 
 void RegisterPool::report_bad_change(int warpgroup, const Change& change) const {
     const int has = warpgroups_[std::size_t(warpgroup)].count;
-    const std::string call = (change.claims ? "claim_registers<" : "release_registers<") +
-                             std::to_string(change.count) + ">()";
+    const std::string call =
+        (change.claims ? "claim_registers<" : "release_registers<") + std::to_string(change.count) + ">()";
     const SourceSite before = warpgroups_[std::size_t(warpgroup)].changed_at;
-    block_.fail({.fault = Fault::bad_registers,
-                 .first = {warpgroup * kWarpgroupThreads, change.site},
-                 .second = before.known() ? Witness{warpgroup * kWarpgroupThreads, before} : Witness{},
-                 .what = call + " of warpgroup " + std::to_string(warpgroup) + ", whose threads have " + registers(has) +
-                         " each" +
-                         (before.known() ? "" : ", the equal share of a block of " + std::to_string(block_.threads()) +
-                                                    " threads"),
-                 .advice = change.claims ? "setmaxnreg.inc raises the number; release_registers() lowers it"
-                                         : "setmaxnreg.dec lowers the number; claim_registers() raises it"});
-}
-
-void RegisterPool::report_endless_claim(int warpgroup, const Change& change, int can_get) const {
-    block_.fail({.fault = Fault::bad_registers,
-                 .first = {warpgroup * kWarpgroupThreads, change.site},
-                 .what = "claim_registers<" + std::to_string(change.count) + ">() of warpgroup " +
-                         std::to_string(warpgroup) + " would wait for ever: even if the others keep no more than " +
-                         std::to_string(kFewest) + " a thread, or what they have, " + registers(can_get) +
-                         " a thread are left for it",
-                 .advice = "registers * threads of all warpgroups together must not exceed what the block has, " +
-                           std::to_string(pool_) + ": 24 * 128 + 240 * 256 fit a block of 384 threads"});
+    block_.fail(
+        {.fault = Fault::bad_registers,
+         .first = {warpgroup * kWarpgroupThreads, change.site},
+         .second = before.known() ? Witness{warpgroup * kWarpgroupThreads, before} : Witness{},
+         .what =
+             call + " of warpgroup " + std::to_string(warpgroup) + ", whose threads have " + registers(has) + " each" +
+             (before.known() ? "" : ", the equal share of a block of " + std::to_string(block_.threads()) + " threads"),
+         .advice = change.claims ? "setmaxnreg.inc raises the number; release_registers() lowers it"
+                                 : "setmaxnreg.dec lowers the number; claim_registers() raises it"});
 }
 
 }  // namespace cpu

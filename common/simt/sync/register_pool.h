@@ -13,10 +13,10 @@ inline namespace cpu {
 
 /// The registers of a block, as its warpgroups hand them to each other: setmaxnreg.
 ///
-/// A multiprocessor has 64 Ki of them. A kernel that says how many threads its blocks have, and that one block is enough
-/// for a multiprocessor (__launch_bounds__(threads, 1), which setmaxnreg asks for), is given an equal share of them for
-/// each thread, rounded down to a multiple of 8: 168 of 384 threads. What a warpgroup gives back the others can claim, and
-/// nothing else.
+/// A multiprocessor has 64 Ki of them. A kernel that says how many threads its blocks have, and that one block is
+/// enough for a multiprocessor (__launch_bounds__(threads, 1), which setmaxnreg asks for), is given an equal share of
+/// them for each thread, rounded down to a multiple of 8: 168 of 384 threads. What a warpgroup gives back the others
+/// can claim, and nothing else.
 class RegisterPool final : public Companion, public Awaited {
   public:
     static constexpr int kRegisters = 64 * 1024;
@@ -51,8 +51,6 @@ class RegisterPool final : public Companion, public Awaited {
     void grant();
     std::string shares() const;
     [[noreturn, gnu::cold, gnu::noinline]] void report_bad_change(int warpgroup, const Change& change) const;
-    [[noreturn, gnu::cold, gnu::noinline]] void report_endless_claim(int warpgroup, const Change& change,
-                                                                     int can_get) const;
     Warpgroup& own() { return warpgroups_[std::size_t(block_.thread() / kWarpgroupThreads)]; }
 
     Block& block_;

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "common/simt/sync/election.h"
 #include "common/simt/sync/register_pool.h"
+#include "common/simt/sync/whole_warp.h"
 
 // What a kernel needs whose warps have different tasks, as both CPU machines model it. What each function does is
 // documented with the GPU's version, in roles_cuda.h.
@@ -10,7 +10,10 @@ namespace simt {
 inline namespace cpu {
 
 /// See simt::cuda::elect_one. Here it is always the lowest lane.
-inline bool elect_one(SourceSite site = SourceSite::here()) { return elect_lane(site) == 0; }
+inline bool elect_one(SourceSite site = SourceSite::here()) { return elect_lane(site); }
+
+/// See simt::cuda::same_in_warp.
+inline int same_in_warp(int value, SourceSite site = SourceSite::here()) { return value_of_warp(value, site); }
 
 /// See simt::cuda::release_registers.
 template <int count>

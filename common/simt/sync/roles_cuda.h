@@ -28,6 +28,11 @@ __device__ __forceinline__ bool elect_one() {
     return elected != 0;
 }
 
+/// `value`, which is the same in all lanes of the warp; all of them call it. The compiler cannot know that of what was
+/// computed from threadIdx.x, such as the number of a warpgroup. Of what comes from here it does, and keeps what
+/// follows (descriptors, addresses of barriers) in registers that a warp has once.
+__device__ __forceinline__ int same_in_warp(int value) { return __shfl_sync(0xffffffffu, value, 0); }
+
 /// Gives back registers: from now on a thread of this warpgroup has `count`, a multiple of 8 from 24 to 256. All four
 /// warps of the warpgroup call it, with the same count, no higher than what they have. The kernel must say how many
 /// threads its blocks have (__launch_bounds__(threads, 1)), and each role is one branch of one `if`, or ptxas ignores

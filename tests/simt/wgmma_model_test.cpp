@@ -1,0 +1,835 @@
+// What the CPU machine says about wrong uses of wgmma's registers, groups and warpgroups.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+
+#include "common/simt/report/leniency.h"
+#include "tests/simt/product_kernels.h"
+
+namespace simt::testing {
+namespace {
+
+const FaultChecks checks("wgmma_model_test.cpp");
+
+using ProductRegisters = OnHopper;
+using ProductGroups = OnHopper;
+using Warpgroups = OnHopper;
+using RightProducts = OnHopper;
+using Leniency = OnHopper;
+
+template <class Kernel>
+void expect(const Shape& shape, Kernel kernel, const Expected& expected) {
+    expect_fault(checks, shape, kernel, expected);
+}
+
+/// S = Q_i K_j^T, one step of it.
+void multiply_once(Accumulator<64>& S, const Tiles& t, bool accumulate = false, SourceSite site = SourceSite::here()) {
+    multiply(S, k_major(t.Q_i, 0, 0), k_major(t.K_j, 0, 0), accumulate, site);
+}
+
+/// An operand of zeros.
+OperandA<f16> zeros(SourceSite site = SourceSite::here()) {
+    OperandA<f16> P(site);
+    for (int r = 0; r < 4; ++r) P.set(r, 0, site);
+    return P;
+}
+
+// --- accumulators ---------------------------------------------------------------------------------------------------
+
+TEST_F(ProductRegisters, AnAccumulatorIsReadBeforeTheWait) {
+    const auto kernel = [] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> S;
+        begin_products(S);
+        multiply_once(S, t);  // @read product
+        commit_products();
+        const float x = S[5];  // @early read
+        wait_products<0>(S);
+        static_cast<void>(x);
+    };
+    expect(kOneGroup, kernel,
+           {.fault = Fault::product_in_flight,
+            .first = {kSome, "early read"},
+            .second = {kSome, "read product"},
+            .says = {" uses element 5 of an accumulator, row ",
+                     ", which a product is still computing; nobody has waited for its group yet",
+                     "wait_products<0>() first"}});
+}
+
+TEST_F(ProductRegisters, AnAccumulatorIsWrittenBeforeTheCommit) {
+    const auto kernel = [] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> S;
+        begin_products(S);
+        multiply_once(S, t);  // @open product
+        S[0] = 1.0f;          // @early write
+        commit_products();
+        wait_products<0>(S);
+    };
+    expect(kOneGroup, kernel,
+           {.fault = Fault::product_in_flight,
+            .first = {kSome, "early write"},
+            .second = {kSome, "open product"},
+            .says = {"no commit_products() has followed the product", "then wait_products<0>()"}});
+}
+
+TEST_F(ProductRegisters, TheWaitLeavesTheProductUnderWay) {
+    const auto kernel = [] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> S, O;
+        begin_products(S, O);
+        multiply_once(S, t);
+        commit_products();
+        multiply_once(O, t);  // @second group
+        commit_products();
+        wait_products<1>(S);  // @short wait
+        S[0] *= 2.0f;
+        O[0] *= 2.0f;  // @of the second group
+        wait_products<0>(O);
+    };
+    expect(kOneGroup, kernel,
+           {.fault = Fault::product_in_flight,
+            .first = {kSome, "of the second group"},
+            .second = {kSome, "second group"},
+            .says = {"the last wait, at " + checks.place("short wait") +
+                         ", was for all but the newest 1 of the groups, and 0 are newer than the product's",
+                     "wait_products<0>() first"}});
+}
+
+TEST_F(ProductRegisters, AnAccumulatorIsCopiedUnderWay) {
+    const auto kernel = [] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> S;
+        begin_products(S);
+        multiply_once(S, t);  // @copied product
+        commit_products();
+        const Accumulator<64> copy = S;  // @copy
+        wait_products<0>(S);
+        static_cast<void>(copy);
+    };
+    expect(kOneGroup, kernel,
+           {.fault = Fault::product_in_flight,
+            .first = {kSome, "copy"},
+            .second = {kSome, "copied product"},
+            .says = {" copies an accumulator, which a product is still computing"}});
+}
+
+TEST_F(ProductRegisters, AnAccumulatorGoesOutOfScopeUnderWay) {
+    const auto kernel = [] {
+        const Tiles t = ready_tiles();
+        {
+            Accumulator<64> S;
+            begin_products(S);
+            multiply_once(S, t);  // @lost product
+            commit_products();
+        }
+        wait_products<0>();  // @after scope
+    };
+    expect(kOneGroup, kernel,
+           {.fault = Fault::product_in_flight,
+            .first = {kSome, "after scope"},
+            .second = {kSome, "lost product"},
+            .says = {"has gone out of scope while a product was computing it"}});
+}
+
+TEST_F(ProductRegisters, AnAccumulatorIsWrittenThroughAReference) {
+    const auto kernel = [] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> S;
+        float& element = S[7];
+        begin_products(S);
+        multiply_once(S, t);
+        element = 1.0f;
+        commit_products();
+        wait_products<0>(S);  // @sees reference
+    };
+    expect(kOneGroup, kernel,
+           {.fault = Fault::product_in_flight,
+            .first = {kSome, "sees reference"},
+            .says = {"element 7 of an accumulator of thread ", "through a reference or a pointer"}});
+}
+
+TEST_F(ProductRegisters, TheWaitDoesNotNameTheAccumulator) {
+    const auto kernel = [] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> S, O;
+        begin_products(S, O);
+        multiply_once(S, t);
+        multiply_once(O, t);
+        commit_products();
+        wait_products<0>(O);  // @names another
+        S[0] += 1.0f;         // @unnamed
+    };
+    expect(kOneGroup, kernel,
+           {.fault = Fault::product_in_flight,
+            .first = {kSome, "unnamed"},
+            .second = {kSome, "names another"},
+            .says = {"its product is done, but no wait_products() has named the accumulator"}});
+}
+
+TEST_F(ProductRegisters, AProductWithoutAFence) {
+    const auto kernel = [] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> S;    // @made
+        multiply_once(S, t);  // @unfenced
+        commit_products();
+        wait_products<0>(S);
+    };
+    expect(kOneGroup, kernel,
+           {.fault = Fault::unready_registers,
+            .first = {kSome, "unfenced"},
+            .second = {kSome, "made"},
+            .says = {"a product uses an accumulator of thread ", "and no begin_products() has named it since",
+                     "wgmma.fence"}});
+}
+
+TEST_F(ProductRegisters, AnAccumulatorIsScaledAfterTheFence) {
+    const auto kernel = [] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> O;
+        for (int i = 0; i < O.size; ++i) O[i] = 1.0f;
+        begin_products(O);
+        for (int i = 0; i < O.size; ++i) O[i] *= 2.0f;  // @late scaling
+        multiply_once(O, t, true);                      // @of late scaling
+        commit_products();
+        wait_products<0>(O);
+    };
+    expect(kOneGroup, kernel,
+           {.fault = Fault::unready_registers,
+            .first = {kSome, "of late scaling"},
+            .second = {kSome, "late scaling"},
+            .says = {" used it at " + checks.place("late scaling")}});
+}
+
+TEST_F(ProductRegisters, AProductAddsToElementsThatNobodyHasWritten) {
+    const auto kernel = [] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> O;  // @garbage
+        for (int i = 0; i + 1 < O.size; ++i) O[i] = 0.0f;
+        begin_products(O);
+        multiply_once(O, t, true);  // @adds to garbage
+        commit_products();
+        wait_products<0>(O);
+    };
+    expect(kOneGroup, kernel,
+           {.fault = Fault::unready_registers,
+            .first = {kSome, "adds to garbage"},
+            .second = {kSome, "garbage"},
+            .says = {"adds to the accumulator of thread 0, whose element 31 nobody has written"}});
+}
+
+TEST_F(ProductRegisters, AnElementThatIsNotThere) {
+    const auto kernel = [] {
+        Accumulator<64> S;
+        for (int i = 0; i <= S.size; ++i) S[i] = 0.0f;  // @one more
+    };
+    expect(kOneGroup, kernel,
+           {.fault = Fault::out_of_bounds,
+            .first = {kSome, "one more"},
+            .says = {"element 32 of an accumulator, of which a thread has 32"}});
+}
+
+// --- operands in registers ------------------------------------------------------------------------------------------
+
+TEST_F(ProductRegisters, AnOperandIsWrittenBeforeTheWait) {
+    const auto kernel = [] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> O;
+        OperandA<f16> P = zeros();
+        begin_products(O, P);
+        multiply(O, P, mn_major(t.V_j, 0, 0), false);  // @operand product
+        commit_products();
+        P.set(2, 0);  // @early set
+        wait_products<0>(O);
+    };
+    expect(kOneGroup, kernel,
+           {.fault = Fault::product_in_flight,
+            .first = {kSome, "early set"},
+            .second = {kSome, "operand product"},
+            .says = {" writes register 2 of an operand A, which a product may still be reading"}});
+}
+
+TEST_F(ProductRegisters, AnOperandIsMadeAnewBeforeTheWait) {
+    const auto kernel = [] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> S, O;
+        for (int i = 0; i < S.size; ++i) S[i] = 0.0f;
+        OperandA<f16> P[2];
+        for (int k = 0; k < 2; ++k) P[k] = to_operand<f16>(S, k);
+        begin_products(O, P);
+        for (int k = 0; k < 2; ++k) multiply(O, P[k], mn_major(t.V_j, 16 * k, 0), k > 0);  // @first weights
+        commit_products();
+        P[1] = to_operand<f16>(S, 3);  // @next weights
+        wait_products<0>(O);
+    };
+    expect(kOneGroup, kernel,
+           {.fault = Fault::product_in_flight,
+            .first = {kSome, "next weights"},
+            .second = {kSome, "first weights"},
+            .says = {"of an operand A, which a product may still be reading",
+                     "or use other registers for the next product"}});
+}
+
+TEST_F(ProductRegisters, TheFenceDoesNotNameTheOperand) {
+    const auto kernel = [] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> O;
+        OperandA<f16> P = zeros();  // @unnamed operand
+        begin_products(O);
+        multiply(O, P, mn_major(t.V_j, 0, 0), false);  // @of unnamed operand
+        commit_products();
+        wait_products<0>(O);
+    };
+    expect(kOneGroup, kernel,
+           {.fault = Fault::unready_registers,
+            .first = {kSome, "of unnamed operand"},
+            .second = {kSome, "unnamed operand"},
+            .says = {"a product uses an operand A of thread "}});
+}
+
+TEST_F(ProductRegisters, ARegisterOfTheOperandIsMissing) {
+    const auto kernel = [] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> O;
+        OperandA<f16> P;  // @three registers
+        for (int r = 0; r < 3; ++r) P.set(r, 0);
+        begin_products(O, P);
+        multiply(O, P, mn_major(t.V_j, 0, 0), false);  // @of three registers
+        commit_products();
+        wait_products<0>(O);
+    };
+    expect(kOneGroup, kernel,
+           {.fault = Fault::unready_registers,
+            .first = {kSome, "of three registers"},
+            .second = {kSome, "three registers"},
+            .says = {"whose register 3 nobody has written"}});
+}
+
+// --- groups ---------------------------------------------------------------------------------------------------------
+
+TEST_F(ProductGroups, NobodyWaits) {
+    const auto kernel = [] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> S;
+        begin_products(S);
+        multiply_once(S, t);  // @never waited
+        commit_products();
+    };
+    expect(kOneGroup, kernel,
+           {.fault = Fault::product_not_awaited,
+            .first = {kSome, "never waited"},
+            .says = {" returns while a product is under way, whose group it has never waited for"}});
+}
+
+TEST_F(ProductGroups, NobodyCommits) {
+    const auto kernel = [] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> S;
+        begin_products(S);
+        multiply_once(S, t);  // @never committed
+    };
+    expect(kOneGroup, kernel,
+           {.fault = Fault::product_not_awaited,
+            .first = {kSome, "never committed"},
+            .says = {"which it never committed to a group"}});
+}
+
+TEST_F(ProductGroups, TheWaitComesWithoutACommit) {
+    const auto kernel = [] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> S;
+        begin_products(S);
+        multiply_once(S, t);  // @in no group
+        wait_products<0>(S);  // @waits for nothing
+    };
+    expect(kOneGroup, kernel,
+           {.fault = Fault::product_not_awaited,
+            .first = {kSome, "waits for nothing"},
+            .second = {kSome, "in no group"},
+            .says = {"waits for nothing: the products under way are in no group yet",
+                     "commit_products() closes a group"}});
+}
+
+TEST_F(ProductGroups, TheWaitNamesWhatItDoesNotWaitFor) {
+    const auto kernel = [] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> S, O;
+        begin_products(S, O);
+        multiply_once(S, t);
+        commit_products();
+        multiply_once(O, t);  // @newest
+        commit_products();
+        wait_products<1>(O);  // @names the newest
+        wait_products<0>(S, O);
+    };
+    expect(kOneGroup, kernel,
+           {.fault = Fault::product_not_awaited,
+            .first = {kSome, "names the newest"},
+            .second = {kSome, "newest"},
+            .says = {"wait_products<1>() of thread ",
+                     " names an accumulator, but does not wait for its product: it "
+                     "leaves the newest 1 of the groups under way, and only 0 are newer than the product's",
+                     "wait_products<0>() waits for it"}});
+}
+
+TEST_F(ProductGroups, TheWaitNamesWhatIsInNoGroup) {
+    const auto kernel = [] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> S, O;
+        begin_products(S, O);
+        multiply_once(S, t);
+        commit_products();
+        multiply_once(O, t);     // @open
+        wait_products<0>(S, O);  // @names the open one
+    };
+    expect(kOneGroup, kernel,
+           {.fault = Fault::product_not_awaited,
+            .first = {kSome, "names the open one"},
+            .second = {kSome, "open"},
+            .says = {"no commit_products() has followed it, and a wait covers closed groups only"}});
+}
+
+TEST_F(ProductGroups, TheWaitNamesAnOperandThatIsStillRead) {
+    const auto kernel = [] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> S, O;
+        OperandA<f16> P = zeros();
+        begin_products(S, O, P);
+        multiply_once(S, t);
+        commit_products();
+        multiply(O, P, mn_major(t.V_j, 0, 0), false);  // @reads operand
+        commit_products();
+        wait_products<1>(S, P);  // @names operand
+        wait_products<0>(O);
+    };
+    expect(kOneGroup, kernel,
+           {.fault = Fault::product_not_awaited,
+            .first = {kSome, "names operand"},
+            .second = {kSome, "reads operand"},
+            .says = {"names an operand A, but does not wait for its product"}});
+}
+
+// --- warpgroups -----------------------------------------------------------------------------------------------------
+
+TEST_F(Warpgroups, TwoOfTheFourWarps) {
+    const auto kernel = [] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> S;
+        begin_products(S);
+        if (warp() < 2) multiply_once(S, t);  // @half a warpgroup
+        __syncthreads();                      // @other half
+    };
+    expect(kOneGroup, kernel,
+           {.fault = Fault::deadlock,
+            .first = {kSome, "half a warpgroup"},
+            .says = {"wgmma.mma_async, for warps 2, 3 of their warpgroup"}});
+}
+
+TEST_F(Warpgroups, ABlockThatIsTooSmall) {
+    const auto kernel = [] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> S;
+        begin_products(S);
+        multiply_once(S, t);  // @three warps
+    };
+    expect({.block = 96, .shared_bytes = kOneGroup.shared_bytes}, kernel,
+           {.fault = Fault::invalid_collective,
+            .first = {64, "three warps"},
+            .says = {"is not whole: the block has 3 warps", "a multiple of 128 threads"}});
+}
+
+TEST_F(Warpgroups, FourWarpsThatBeginInTheMiddle) {
+    const auto kernel = [] {
+        const Tiles t = ready_tiles();
+        if (warp() < 2 || warp() > 5) return;
+        Accumulator<64> S;
+        begin_products(S);
+        multiply_once(S, t);  // @askew
+    };
+    expect(kTwoGroups, kernel,
+           {.fault = Fault::deadlock,
+            .first = {64, "askew"},
+            .second = {128, "askew"},
+            .says = {"for warps 0, 1 of their warpgroup", "for warps 6, 7 of their warpgroup"}});
+}
+
+TEST_F(Warpgroups, ALaneThatStaysAway) {
+    const auto kernel = [] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> S;
+        begin_products(S);
+        if (threadIdx.x != 70) multiply_once(S, t);  // @without a lane
+        __syncthreads();                             // @the lane
+    };
+    expect(kOneGroup, kernel,
+           {.fault = Fault::deadlock, .first = {kSome, "without a lane"}, .second = {70, "the lane"}});
+}
+
+TEST_F(Warpgroups, OneLaneCommits) {
+    const auto kernel = [] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> S;
+        begin_products(S);
+        multiply_once(S, t);
+        if (lane() == 0) commit_products();  // @commits alone
+        wait_products<0>(S);                 // @the others
+    };
+    expect(kOneGroup, kernel,
+           {.fault = Fault::collective_divergence,
+            .first = {64, "commits alone"},
+            .second = {94, "the others"},
+            .says = {"lane 0 calls wgmma.commit_group", "lane 30 waits in wgmma.wait_group"}});
+}
+
+TEST_F(Warpgroups, EachWarpHasADescriptorOfItsOwn) {
+    const auto kernel = [] {
+        SharedArena arena;
+        const auto Q_i = arena.panels<f16, 128, 64, Swizzle::b128>("Q_i");
+        const auto K_j = arena.panels<f16, 64, 64, Swizzle::b128>("K_j");
+        fill(Q_i);
+        fill(K_j);
+        show_to_async();
+        __syncthreads();
+        Accumulator<64> S;
+        begin_products(S);
+        multiply(S, k_major(Q_i, 16 * warp(), 0), k_major(K_j, 0, 0), false);  // @own rows
+        commit_products();
+        wait_products<0>(S);
+    };
+    expect(kOneGroup, kernel,
+           {.fault = Fault::invalid_collective,
+            .first = {32, "own rows"},
+            .second = {0, "own rows"},
+            .says = {"thread 32 passes another descriptor of A than thread 0"}});
+}
+
+TEST_F(Warpgroups, OneThreadDoesNotAccumulate) {
+    const auto kernel = [] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> S;
+        for (int i = 0; i < S.size; ++i) S[i] = 0.0f;
+        begin_products(S);
+        multiply_once(S, t, threadIdx.x != 99);  // @own accumulate
+        commit_products();
+        wait_products<0>(S);
+    };
+    expect(kOneGroup, kernel,
+           {.fault = Fault::invalid_collective,
+            .first = {99, "own accumulate"},
+            .second = {0, "own accumulate"},
+            .says = {"thread 99 passes another value of `accumulate` than thread 0"}});
+}
+
+TEST_F(Warpgroups, OtherDevicesHaveNone) {
+    const auto kernel = [] {
+        Accumulator<64> S;
+        begin_products(S);  // @old device
+    };
+    const ScopedCpuDevice device(device_from(device_profile("a100")));
+    expect(kOneGroup, kernel,
+           {.fault = Fault::unsupported, .first = {kSome, "old device"}, .says = {"faulty_kernel needs wgmma"}});
+}
+
+// --- where one looks away ------------------------------------------------------------------------------------------
+
+TEST_F(Leniency, ShowsWhatComesOutOfWrongProducts) {
+    const ScopedLeniency lenient;
+    int early = 0, late = 0;
+    run(kOneGroup, [&] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> S;
+        multiply_once(S, t);  // without a fence
+        commit_products();
+        early += std::isnan(S[3]);
+        wait_products<0>();  // which does not name it
+        late += S[3] == 0.0f;
+    });
+    EXPECT_EQ(early, 128);
+    EXPECT_EQ(late, 128);
+    run(kOneGroup, [] {  // beyond the end of shared memory, and of the tile
+        const Tiles t = ready_tiles();
+        Accumulator<64> S;
+        for (const std::uint32_t address : {3 * 8192 - 1024u, 5 * 8192u}) {
+            const MatrixDescriptor stray{address, 16, 1024, 0, Swizzle::b128};
+            begin_products(S);
+            multiply(S, k_major(t.Q_i, 0, 0), MatrixOperand<f16, Major::k>::from_bits(stray.bits()), false);
+            commit_products();
+            wait_products<0>(S);
+        }
+    });
+}
+
+// --- right ones -----------------------------------------------------------------------------------------------------
+
+TEST_F(RightProducts, ScoresAreUsedWhileTheNextProductGoesOn) {
+    expect_clean_in_any_order(kOneGroup, [] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> S, O;
+        OperandA<f16> P[4];
+        for (int i = 0; i < O.size; ++i) O[i] = 0.0f;
+        begin_products(S);
+        multiply_once(S, t);
+        commit_products();
+        wait_products<0>(S);
+        for (int j = 0; j < 3; ++j) {
+            for (int k = 0; k < 4; ++k) P[k] = to_operand<f16>(S, k);
+            for (int i = 0; i < O.size; ++i) O[i] *= 0.5f;
+            begin_products(S, O, P);
+            for (int k = 0; k < 4; ++k) multiply(S, k_major(t.Q_i, 0, 16 * k), k_major(t.K_j, 0, 16 * k), k > 0);
+            commit_products();
+            for (int k = 0; k < 4; ++k) multiply(O, P[k], mn_major(t.V_j, 16 * k, 0), true);
+            commit_products();
+            wait_products<1>(S);
+            for (int i = 0; i < S.size; ++i) S[i] += 1.0f;
+            wait_products<0>(O, P);
+        }
+    });
+}
+
+TEST_F(RightProducts, OneSumGrowsOverSeveralGroups) {
+    expect_clean_in_any_order(kOneGroup, [] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> O;
+        OperandA<f16> P[2];
+        for (int i = 0; i < O.size; ++i) O[i] = 0.0f;
+        begin_products(O);
+        for (int j = 0; j < 4; ++j) {
+            P[j % 2] = zeros();  // what the group before the last has read
+            begin_products(P[j % 2]);
+            multiply(O, P[j % 2], mn_major(t.V_j, 16 * j, 0), true);
+            commit_products();
+            wait_products<1>();
+        }
+        wait_products<0>(O);
+        O[0] += 1.0f;
+    });
+}
+
+TEST_F(RightProducts, UntouchedRegistersNeedNoSecondFence) {
+    expect_clean_in_any_order(kOneGroup, [] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> S;
+        OperandA<f16> P = zeros();
+        begin_products(S, P);
+        for (int j = 0; j < 3; ++j) {
+            multiply(S, P, mn_major(t.V_j, 0, 0), j > 0);
+            commit_products();
+            wait_products<0>(S);
+        }
+    });
+}
+
+TEST_F(RightProducts, TheTileIsRefilledAfterTheWait) {
+    expect_clean_in_any_order(kTwoGroups, [] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> S;
+        for (int j = 0; j < 3; ++j) {
+            if (warpgroup() == 0) {
+                begin_products(S);
+                multiply_once(S, t);
+                commit_products();
+                wait_products<0>(S);
+            }
+            __syncthreads();
+            fill(t.K_j);
+            show_to_async();
+            __syncthreads();
+        }
+    });
+}
+
+TEST_F(RightProducts, AnotherTileIsFilledMeanwhile) {
+    expect_clean_in_any_order(kOneGroup, [] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> S;
+        begin_products(S);
+        multiply_once(S, t);
+        commit_products();
+        fill(t.V_j);
+        show_to_async();
+        __syncthreads();
+        multiply(S, k_major(t.Q_i, 0, 16), mn_major(t.V_j, 16, 0), true);
+        commit_products();
+        wait_products<0>(S);
+    });
+}
+
+TEST_F(RightProducts, WarpsWaitEachForItself) {
+    expect_clean_in_any_order(kOneGroup, [] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> S, O;
+        begin_products(S, O);
+        multiply_once(S, t);
+        if (warp() == 1) {
+            commit_products();
+            wait_products<0>(S);
+            S[0] = 0.0f;
+        } else {
+            commit_products();
+        }
+        if (warp() == 1) begin_products(S);
+        multiply_once(S, t, true);
+        commit_products();
+        wait_products<0>(S);
+        S[0] += 1.0f;
+    });
+}
+
+TEST_F(RightProducts, TwoWarpgroupsTakeTurns) {
+    expect_clean_in_any_order(kTwoGroups, [] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> S;
+        for (int turn = 0; turn < 4; ++turn) {
+            if (turn % 2 == warpgroup()) {
+                begin_products(S);
+                multiply_once(S, t);
+                commit_products();
+                wait_products<0>(S);
+                for (int i = 0; i < S.size; ++i) S[i] += 1.0f;
+            }
+            __syncthreads();
+        }
+    });
+}
+
+TEST_F(RightProducts, AccumulatorsAndOperandsInArrays) {
+    expect_clean_in_any_order(kOneGroup, [] {
+        const Tiles t = ready_tiles();
+        Accumulator<32> S[2];
+        begin_products(S);
+        for (int half = 0; half < 2; ++half)
+            for (int k = 0; k < 4; ++k)
+                multiply(S[half], k_major(t.Q_i, 0, 16 * k), k_major(t.K_j, 32 * half, 16 * k), k > 0);
+        commit_products();
+        wait_products<0>(S);
+        for (int half = 0; half < 2; ++half)
+            for (int i = 0; i < 16; ++i) S[half][i] *= 2.0f;
+    });
+}
+
+TEST_F(RightProducts, AProductThatDoesNotAccumulateForgetsTheOneBefore) {
+    float wrong = 0;
+    run(kOneGroup, [&wrong] {
+        const Tiles t = ready_tiles();
+        for (int i = int(threadIdx.x); i < 64 * 32; i += 128) {
+            t.Q_i(i / 32, i % 32) = f16(1.0f);
+            t.K_j(i / 32, i % 32) = f16(i % 32 < 16 ? 1.0f : 2.0f);
+        }
+        show_to_async();
+        __syncthreads();
+        Accumulator<64> S;
+        begin_products(S);
+        for (int k = 0; k < 2; ++k) multiply(S, k_major(t.Q_i, 0, 16 * k), k_major(t.K_j, 0, 16 * k), false);
+        commit_products();
+        wait_products<0>(S);
+        for (int i = 0; i < S.size; ++i) wrong += S[i] != 32.0f;
+    });
+    EXPECT_EQ(wrong, 0.0f);
+}
+
+/// One thread's share of the tile as a stage of a ring: warps 4 to 7 read it, warp 0 refills it.
+auto ring_of_one_stage(bool releases_early) {
+    return [=] {
+        SharedArena arena;
+        const auto Q_i = arena.panels<f16, 64, 64, Swizzle::b128>("Q_i"),
+                   K_j = arena.panels<f16, 64, 64, Swizzle::b128>("K_j");
+        const auto full = arena.barriers<1>("full"), empty = arena.barriers<1>("empty");
+        fill(Q_i);
+        show_to_async();
+        if (threadIdx.x == 0) {
+            full[0].init(32);
+            empty[0].init(4);
+            publish_barriers();
+        }
+        __syncthreads();
+        constexpr int kTiles = 4;
+        if (warp() == 0) {
+            for (int j = 0; j < kTiles; ++j) {
+                if (j > 0) empty[0].wait(unsigned(j - 1) % 2);
+                for (int i = lane(); i < 64 * 8; i += 32) K_j.vec<Wide>(i / 8, i % 8 * 8) = Wide{};  // @refill
+                show_to_async();
+                full[0].arrive();
+            }
+        } else if (warpgroup() == 1) {
+            Accumulator<64> S;
+            for (int j = 0; j < kTiles; ++j) {
+                full[0].wait(unsigned(j) % 2);
+                begin_products(S);
+                for (int k = 0; k < 4; ++k)
+                    multiply(S, k_major(Q_i, 0, 16 * k), k_major(K_j, 0, 16 * k), k > 0);  // @reads the stage
+                commit_products();
+                if (!releases_early) wait_products<0>(S);
+                if (elect_one()) empty[0].arrive();
+                if (releases_early) wait_products<0>(S);
+            }
+        }
+    };
+}
+
+constexpr Shape kRing{.block = 256, .shared_bytes = 2 * kTileBytes + 32};
+
+TEST_F(RightProducts, AStageIsReleasedAfterTheWait) { expect_clean_in_any_order(kRing, ring_of_one_stage(false)); }
+
+TEST_F(ProductGroups, AStageIsReleasedBeforeTheWait) {
+    const auto kernel = ring_of_one_stage(true);
+    for (unsigned seed = 0; seed < 8; ++seed) {
+        const ScopedOrder order(seed);
+        const auto found = fault_of(kRing, kernel);
+        ASSERT_TRUE(found) << "in order " << seed;
+        EXPECT_EQ(found->report().fault, Fault::race) << found->what();
+        EXPECT_EQ(found->report().first.site.text(), checks.place("refill")) << found->what();
+        const std::string words =
+            ", which the products of warpgroup 1 may still read, set off at " + checks.place("reads the stage");
+        EXPECT_NE(std::string(found->what()).find(words), std::string::npos) << found->what();
+    }
+}
+
+TEST_F(RightProducts, TwoWarpgroupsPingPong) {
+    expect_clean_in_any_order(kTwoGroups, [] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> S, O;
+        OperandA<f16> P[4];
+        for (int i = 0; i < O.size; ++i) O[i] = 0.0f;
+        const int own = 1 + warpgroup(), other = 2 - warpgroup();
+        if (warpgroup() == 0) arrive_threads(other, 256);  // hence the other's first turn comes first
+        for (int j = 0; j < 3; ++j) {
+            sync_threads(own, 256);
+            begin_products(S, O);
+            for (int k = 0; k < 4; ++k) multiply(S, k_major(t.Q_i, 0, 16 * k), k_major(t.K_j, 0, 16 * k), k > 0);
+            commit_products();
+            if (j > 0) {
+                for (int k = 0; k < 4; ++k) multiply(O, P[k], mn_major(t.V_j, 16 * k, 0), true);
+                commit_products();
+            }
+            arrive_threads(other, 256);
+            if (j > 0)
+                wait_products<1>(S);
+            else
+                wait_products<0>(S);
+            for (int i = 0; i < S.size; ++i) S[i] += 1.0f;
+            wait_products<0>(O, P);
+            for (int k = 0; k < 4; ++k) P[k] = to_operand<f16>(S, k);
+            begin_products(P);
+        }
+        if (warpgroup() == 1) sync_threads(own, 256);
+    });
+}
+
+TEST_F(RightProducts, AWaitThatNamesMoreThanThereIs) {
+    expect_clean_in_any_order(kOneGroup, [] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> S, O;
+        for (int i = 0; i < O.size; ++i) O[i] = 0.0f;
+        wait_products<0>(O);  // the first turn of a loop has nothing under way yet
+        begin_products(S, O);
+        multiply_once(S, t);
+        commit_products();
+        wait_products<0>(S, O);
+        S[0] += O[0];
+    });
+}
+
+}  // namespace
+}  // namespace simt::testing
