@@ -33,6 +33,7 @@ void SharedMemory::start_block(std::size_t bytes) {
     std::memset(memory_.get(), int(kGarbage), bytes);
     regions_.clear();
     clocks_ = nullptr;
+    if (!atomics_.empty()) forget_atomics();
     rounds_.clear();
     lent_ = lent_for_any_bits_ = false;
     if (last_interval_ > UINT32_MAX / 2 || copies_in_flight_ > 0) {  // a block that failed leaves copies behind
@@ -275,6 +276,7 @@ void SharedMemory::hand_to_line(Elements elements) {
             (c.other_reader != first.other_reader || s.other_read != sites.other_read))
             return;
     }
+    if (first.write_interval == kAtomics) return;
     line.cell = first;
     line.sites = sites;
     line.step = elements.width;
@@ -331,23 +333,31 @@ void SharedMemory::uninitialised(std::size_t cell, int thread, SourceSite site) 
                            "barrier lie between"});
 }
 
-void SharedMemory::race_with_reader(std::size_t cell, int thread, SourceSite site) {
+void SharedMemory::race_with_reader(std::size_t cell, int thread, SourceSite site, const char* does) {
     const Cell& c = cells_[cell];
     if (clocks_)
         if (const auto reader = readers_of(c).unknown_to(thread, since_, block_interval_, *clocks_);
             reader.thread >= 0) {
-            race("writes", cell, thread, site, "read", reader.thread, reader.site);
+            report_race(does, cell, thread, site, "read", reader.thread, reader.site);
             return;
         }
     const bool other = clocks_
                            ? noted_reader_unknown_to(c, thread) != c.reader
                            : c.reader == thread || (c.readers == Readers::several_warps && same_warp(c.reader, thread));
-    race("writes", cell, thread, site, "read", other ? c.other_reader : c.reader,
-         other ? sites_[cell].other_read : sites_[cell].read);
+    report_race(does, cell, thread, site, "read", other ? c.other_reader : c.reader,
+                other ? sites_[cell].other_read : sites_[cell].read);
 }
 
 void SharedMemory::race(const char* does, std::size_t cell, int thread, SourceSite site, const char* did, int other,
                         SourceSite other_site) const {
+    if (cells_[cell].write_interval == kAtomics)
+        meet_atomics(does, cell, thread, site);
+    else
+        report_race(does, cell, thread, site, did, other, other_site);
+}
+
+void SharedMemory::report_race(const char* does, std::size_t cell, int thread, SourceSite site, const char* did,
+                               int other, SourceSite other_site) const {
     if (ScopedLeniency::active()) return;
     if (cells_[cell].write_interval == kInFlight) owner_.fail_in_flight(does, offset_of_cell(cell), thread, site);
     const bool writes = does == std::string_view("writes"), wrote = did == std::string_view("wrote");
@@ -362,8 +372,9 @@ void SharedMemory::race(const char* does, std::size_t cell, int thread, SourceSi
                  .what = "thread " + std::to_string(thread) + " " + does + " " + element + ", which thread " +
                          std::to_string(other) + " " + did + (alias == element ? "" : " as " + alias) +
                          "; no barrier lies between",
-                 .advice = both_update ? update_race_advice()
-                                       : race_advice({thread, site, writes}, {other, other_site, wrote})});
+                 .advice = is_atomic(does) || is_atomic(did) ? atomic_race_advice()
+                           : both_update                     ? update_race_advice()
+                                         : race_advice({thread, site, writes}, {other, other_site, wrote})});
 }
 
 }  // namespace cpu
