@@ -11,6 +11,7 @@
 #include "common/simt/language/fmaxf.h"
 #include "common/simt/launch/launch_cpu.h"
 #include "common/simt/matrix/tensor_core_cpu.h"
+#include "common/simt/sync/atomics_cpu.h"
 #include "common/simt/sync/early_launch_cpu.h"
 #include "common/simt/sync/intrinsics_cpu.h"
 #include "common/simt/views/views_cpu.h"

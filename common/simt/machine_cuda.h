@@ -8,5 +8,6 @@
 #include "common/simt/language/float16_cuda.h"
 #include "common/simt/launch/launch_cuda.h"
 #include "common/simt/matrix/tensor_core_cuda.h"
+#include "common/simt/sync/atomics_cuda.h"
 #include "common/simt/sync/early_launch_cuda.h"
 #include "common/simt/views/views_cuda.h"

@@ -12,6 +12,7 @@
 #include "common/simt/language/fmaxf.h"
 #include "common/simt/launch/launch_unchecked.h"
 #include "common/simt/matrix/tensor_core_unchecked.h"
+#include "common/simt/sync/atomics_unchecked.h"
 #include "common/simt/sync/early_launch_unchecked.h"
 #include "common/simt/sync/intrinsics_cpu.h"
 #include "common/simt/views/views_unchecked.h"
