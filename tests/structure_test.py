@@ -37,8 +37,8 @@ SIMT = {
     "counters": {"memory", "report"},                             # sectors, wavefronts, moments of a trace
     "machine": {"language", "device", "report", "memory", "counters"},  # blocks: fibers, meetings
     "launch": {"language", "device", "report", "memory", "machine"},
-    "sync": {"device", "report", "memory", "machine"},
     "views": {"language", "report", "memory", "machine"},
+    "sync": {"device", "report", "memory", "machine", "views"},
     "copies": {"language", "device", "report", "memory", "machine", "sync", "views"},
     "matrix": {"language", "device", "report", "machine", "views"},
 }

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "common/simt/launch/launch_bounds.h"
+#include "common/simt/machine/drawn_order.h"
+#include "common/simt/machine/schedule.h"
 #include "common/simt/memory/global_shadow.h"
 #include "common/simt/report/trace.h"
 
@@ -94,14 +96,15 @@ bool within(const dim3& size, unsigned x, unsigned y, unsigned z) {
     return size.x >= 1 && size.y >= 1 && size.z >= 1 && size.x <= x && size.y <= y && size.z <= z;
 }
 
-/// The blocks of a grid, handed out one by one in the order of the hardware: x fastest.
+/// The blocks of a grid, handed out one by one in the order of the hardware, x fastest, or in one drawn from a seed.
 class BlockQueue {
   public:
-    explicit BlockQueue(dim3 grid) : grid_(grid), count_(grid.volume()) {}
+    BlockQueue(dim3 grid, Schedule schedule) : grid_(grid), count_(grid.volume()), order_(count_, schedule.seed) {}
 
     bool next(std::size_t& number, uint3& index) {
-        number = next_.fetch_add(1, std::memory_order_relaxed);
-        if (number >= count_) return false;
+        const std::size_t turn = next_.fetch_add(1, std::memory_order_relaxed);
+        if (turn >= count_) return false;
+        number = order_.at(turn);
         index = {unsigned(number % grid_.x), unsigned(number / grid_.x % grid_.y),
                  unsigned(number / grid_.x / grid_.y)};
         return true;
@@ -111,6 +114,7 @@ class BlockQueue {
   private:
     dim3 grid_;
     std::size_t count_;
+    DrawnOrder order_;
     std::atomic<std::size_t> next_{0};
 };
 
@@ -199,7 +203,8 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
                                .body = body,
                                .arguments = arguments};
     const auto alone = kOneBlockAtATime ? std::unique_lock(one_block_at_a_time) : std::unique_lock<std::mutex>();
-    BlockQueue queue(config.gridDim);
+    const Schedule schedule = current_schedule();
+    BlockQueue queue(config.gridDim, schedule);
     std::mutex results_mutex;
     Counters counters;
     std::exception_ptr failure;
@@ -243,9 +248,10 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
     };
     {
         std::vector<std::jthread> helpers;
-        // A trace shows blocks in their order, and the same ones on every run.
-        const std::size_t workers =
-            trace || kOneBlockAtATime ? 1 : std::min<std::size_t>(cpu_workers(), config.gridDim.volume());
+        // A trace shows blocks in their order, and the same ones on every run; a seed gives one order of all.
+        const std::size_t workers = trace || schedule.seed || kOneBlockAtATime
+                                        ? 1
+                                        : std::min<std::size_t>(cpu_workers(), config.gridDim.volume());
         for (std::size_t i = 1; i < workers; ++i) helpers.emplace_back(work);
         work();
     }

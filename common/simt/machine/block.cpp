@@ -517,7 +517,11 @@ bool Block::let_others_go_first(SourceSite site) {
 void Block::release(ThreadClocks::Clock& into) {
     Warp& w = *warp_;
     clocks_.release({current_thread_, w.interval, w.since, shared.block_interval()}, into);
-    w.interval = shared.open_warp_interval();  // what follows is not passed on
+    begin_interval();  // what follows is not passed on
+}
+
+void Block::begin_interval() {
+    warp_->interval = shared.open_warp_interval();
     enter_warp(warp_index());
 }
 
@@ -525,8 +529,7 @@ void Block::show_to_agents() {
     need_clocks();
     Warp& w = *warp_;
     clocks_.show({current_thread_, w.interval, w.since, shared.block_interval()});
-    w.interval = shared.open_warp_interval();  // what follows is not shown
-    enter_warp(warp_index());
+    begin_interval();  // what follows is not shown
 }
 
 bool Block::knows(int thread, std::uint32_t interval) const {

@@ -171,6 +171,9 @@ class Block final : private SharedMemory::Owner, private AccessListener {
     }
     ThreadClocks& clocks() { return clocks_; }
 
+    /// What the warp of the running thread does from now on has another number: it is told apart from what was before.
+    void begin_interval();
+
     /// What the running thread passes on to whoever synchronises with it (release), and learns from it (acquire).
     void release(ThreadClocks::Clock& into);
     void acquire(const ThreadClocks::Clock& from) { clocks_.acquire(current_thread_, from); }

@@ -1,6 +1,7 @@
 #include "common/simt/memory/global_shadow.h"
 
 #include <algorithm>
+#include <bit>
 #include <stdexcept>
 #include <tuple>
 #include <utility>
@@ -46,6 +47,9 @@ void GlobalLaunchShadow::end() {
                 page->region->written[page->first_cell + i].store(true, std::memory_order_relaxed);
     }
     // What was added to, was written before.
+    for (const auto& [address, history] : histories_)
+        if (history.region->written && history.is_written())
+            history.region->written[history.cell].store(true, std::memory_order_relaxed);
 }
 
 std::optional<GlobalLaunchShadow::Claim> GlobalLaunchShadow::claim_of_running(std::uintptr_t address,
@@ -64,6 +68,7 @@ std::optional<GlobalLaunchShadow::Claim> GlobalLaunchShadow::claim(std::uintptr_
     const GlobalRegion& region = **std::prev(after);
     if (address >= region.end) return std::nullopt;
     const std::size_t number = region.cell_of(address);
+    if (std::optional<Claim> claim = listed_claim(region.address_of(number), reads)) return claim;
     const auto page = pages_.find(region.address_of(number / kPageCells * kPageCells));
     if (page == pages_.end()) return std::nullopt;
     const Cell& cell = page->second->cells[number % kPageCells];
@@ -86,27 +91,36 @@ std::optional<GlobalLaunchShadow::Claim> GlobalLaunchShadow::claim(std::uintptr_
     return {.block_after = block + 1, .thread = std::uint64_t(access.thread), .instruction = recent_instruction_};
 }
 
+GlobalLaunchShadow::Party GlobalLaunchShadow::party(const Past& past, std::uint32_t lanes) {
+    return party(past.block, {past.access.warp * 32 + std::countr_zero(lanes & past.access.lanes), past.access.tensor,
+                              past.access.site});
+}
+
 void GlobalLaunchShadow::HandIn::take(std::span<const Touch> touched) {
     for (const Touch& touch : touched) {
         if (!page_ || page_->region != touch.region || touch.cell - page_->first_cell >= kPageCells)
             page_ = &launch_.page_of(*touch.region, touch.cell);
         Cell& cell = page_->cells[touch.cell - page_->first_cell];
-        const auto meet = [&](Party newcomer, bool writes, Party other, bool other_writes) {
+        const auto meet = [&](Party newcomer, Deed deed, Party other, Deed other_deed) {
             if (other.known() && other.block_after != newcomer.block_after) [[unlikely]]
-                launch_.meet_other_block(newcomer, writes, other, other_writes, touch);
+                launch_.meet_other_block(newcomer, deed, other, other_deed, *touch.region, touch.cell);
         };
         if (touch.read.thread >= 0) {
             const Party reader = launch_.party(block_, touch.read);
-            meet(reader, false, cell.writer, true);
+            meet(reader, Deed::reads, cell.writer, Deed::writes);
+            if (!launch_.histories_.empty()) [[unlikely]]
+                launch_.meet_history(reader, Deed::reads, touch);
             keep_lowest(reader, cell.reader, cell.other_reader);
         }
         if (touch.adds || !launch_.adders_.empty()) [[unlikely]]
             launch_.take_additions(touch, cell, block_);
         if (touch.write.thread >= 0 && !touch.adds) {
             const Party writer = launch_.party(block_, touch.write);
-            meet(writer, true, cell.writer, true);
-            meet(writer, true, cell.reader, false);
-            meet(writer, true, cell.other_reader, false);
+            meet(writer, Deed::writes, cell.writer, Deed::writes);
+            meet(writer, Deed::writes, cell.reader, Deed::reads);
+            meet(writer, Deed::writes, cell.other_reader, Deed::reads);
+            if (!launch_.histories_.empty()) [[unlikely]]
+                launch_.meet_history(writer, Deed::writes, touch);
             if (!cell.writer.known() || writer.block_after < cell.writer.block_after) cell.writer = writer;
         }
     }
@@ -133,47 +147,47 @@ void GlobalLaunchShadow::keep_lowest(Party newcomer, Party& lowest, Party& next)
 
 /// Who adds meets those who read and write plainly, and they meet him.
 void GlobalLaunchShadow::take_additions(const Touch& touch, const Cell& cell, std::uint64_t block) {
-    const auto meet = [&](Party newcomer, bool writes, Party other, bool other_writes) {
+    const auto meet = [&](Party newcomer, Deed deed, Party other, Deed other_deed) {
         if (other.known() && other.block_after != newcomer.block_after)
-            meet_other_block(newcomer, writes, other, other_writes, touch);
+            meet_other_block(newcomer, deed, other, other_deed, *touch.region, touch.cell);
     };
     const std::uintptr_t address = touch.region->address_of(touch.cell);
     if (touch.adds) {
         const Party adder = party(block, touch.write);
-        meet(adder, true, cell.writer, true);
-        meet(adder, true, cell.reader, false);
-        meet(adder, true, cell.other_reader, false);
+        meet(adder, Deed::writes, cell.writer, Deed::writes);
+        meet(adder, Deed::writes, cell.reader, Deed::reads);
+        meet(adder, Deed::writes, cell.other_reader, Deed::reads);
         std::array<Party, 2>& adders = adders_[address];
         keep_lowest(adder, adders[0], adders[1]);
     }
     const auto adders = adders_.find(address);
     if (adders == adders_.end()) return;
     for (const Party adder : adders->second) {
-        if (touch.read.thread >= 0) meet(party(block, touch.read), false, adder, true);
-        if (touch.write.thread >= 0 && !touch.adds) meet(party(block, touch.write), true, adder, true);
+        if (touch.read.thread >= 0) meet(party(block, touch.read), Deed::reads, adder, Deed::writes);
+        if (touch.write.thread >= 0 && !touch.adds) meet(party(block, touch.write), Deed::writes, adder, Deed::writes);
     }
 }
 
-void GlobalLaunchShadow::meet_other_block(Party newcomer, bool newcomer_writes, Party other, bool other_writes,
-                                          const Touch& where) {
+void GlobalLaunchShadow::meet_other_block(Party newcomer, Deed newcomer_does, Party other, Deed other_does,
+                                          const GlobalRegion& region, std::size_t cell, Lack lack) {
     if (ScopedLeniency::active()) return;
     const bool newcomer_is_later = newcomer.block_after > other.block_after;
-    const bool later_writes = newcomer_is_later ? newcomer_writes : other_writes;
     const Conflict conflict{.later = newcomer_is_later ? newcomer : other,
                             .earlier = newcomer_is_later ? other : newcomer,
-                            .region = where.region,
-                            .cell = where.cell,
-                            .kind = newcomer_writes && other_writes ? Kind::both_write
-                                    : later_writes                  ? Kind::later_writes
-                                                                    : Kind::later_reads};
+                            .later_deed = newcomer_is_later ? newcomer_does : other_does,
+                            .earlier_deed = newcomer_is_later ? other_does : newcomer_does,
+                            .region = &region,
+                            .cell = cell,
+                            .lack = lack};
     if (!first_conflict_ || conflict.comes_before(*first_conflict_)) first_conflict_ = conflict;
     has_conflict_ = true;
 }
 
 bool GlobalLaunchShadow::Conflict::comes_before(const Conflict& other) const {
     const auto order = [](const Conflict& c) {
+        const int kind = !changes(c.later_deed) ? 1 : !changes(c.earlier_deed) ? 2 : 0;
         return std::tuple(std::uint64_t{c.later.block_after}, std::uint64_t{c.earlier.block_after}, c.region->number,
-                          c.cell, c.kind);
+                          c.cell, kind, c.later_deed, c.earlier_deed);
     };
     return order(*this) < order(other);
 }
@@ -183,7 +197,7 @@ std::array<unsigned, 3> GlobalLaunchShadow::index_of(std::uint64_t block) const 
 }
 
 std::optional<MachineError::Report> GlobalLaunchShadow::conflict(std::uint64_t last_block) const {
-    if (!first_conflict_ || first_conflict_->later.block_after - 1 > last_block) return std::nullopt;
+    if (!first_conflict_ || first_conflict_->later.block_after - 1 > last_block) return unwritten_read(last_block);
     const Conflict& c = *first_conflict_;
     const std::uintptr_t address = c.region->address_of(c.cell);
     const auto witness = [&](Party party) {
@@ -200,14 +214,10 @@ std::optional<MachineError::Report> GlobalLaunchShadow::conflict(std::uint64_t l
                                 .block = *later.block,
                                 .first = later,
                                 .second = earlier,
-                                .what = text_of(*later.block) + (c.kind == Kind::later_reads ? " reads " : " writes ") +
-                                        element + ", which " + text_of(*earlier.block) +
-                                        (c.kind == Kind::later_writes ? " reads" : " writes") +
+                                .what = text_of(*later.block) + " " + words_for(c.later_deed) + " " + element +
+                                        ", which " + text_of(*earlier.block) + " " + words_for(c.earlier_deed) +
                                         (alias == element ? "" : " as " + alias) + " in the same launch",
-                                .advice =
-                                    "blocks run at the same time and in any order: let one block own the element, or "
-                                    "leave the second step to a "
-                                    "launch of its own"};
+                                .advice = advice_for(c)};
 }
 
 // --- A block --------------------------------------------------------------------------------------------------------
@@ -232,6 +242,8 @@ void GlobalShadow::start_block(GlobalLaunchShadow& launch, std::uint64_t block) 
     waited_.reset();
     lets_next_start_unwaited_ = false;
     bulk_.reset();
+    hand_over_.start_block(block);
+    if (lists_) forget_lists();
 }
 
 void GlobalShadow::end_block() {
@@ -244,6 +256,10 @@ void GlobalShadow::end_block() {
     const std::size_t used = std::exchange(used_chunks_, 0);
     chunk_numbers_.clear();
     recent_key_ = 0;
+    if (lists_) {
+        hand_in_lists();
+        return;
+    }
     GlobalLaunchShadow::HandIn hand_in(*launch_, block_);
     std::array<GlobalLaunchShadow::Touch, kChunkCells> touched;
     for (std::size_t n = 0; n < used; ++n) {
@@ -330,11 +346,13 @@ GlobalShadow::HeldSource GlobalShadow::hold(bool write, int tensor, const void* 
     const std::uintptr_t begin = region ? std::max(address, region->begin) : address;
     if (!region || begin >= address + bytes) return kUnwatched;
     const Source source{region, begin, address + bytes - begin, {thread, tensor, site}, write};
-    for_each_cell(source, [write](Cell& c, std::uintptr_t) {
-        if (write)
+    for_each_cell(source, [&](Cell& c, std::uintptr_t cell_address) {
+        if (write) {
             ++c.stores;
-        else
-            ++c.copies;
+            return;
+        }
+        ++c.copies;
+        if (lists_) list(Deed::reads, cell_address, source.reader, 0);  // it may read at once
     });
     if (free_sources_.empty()) {
         sources_.push_back(source);
@@ -417,7 +435,7 @@ GlobalShadow::Chunk& GlobalShadow::chunk_of(const GlobalRegion& region, std::siz
 bool GlobalShadow::write_races_with(const Cell& c, int thread) const {
     return c.write_interval == block_interval_ && c.writer != thread &&
            !(same_warp(c.writer, thread) && c.write_warp_interval < since_) &&
-           !(clocks_ && clocks_->knows(thread, c.writer, c.write_warp_interval));
+           !(clocks_ && c.writer != kAtomics && clocks_->knows(thread, c.writer, c.write_warp_interval));
 }
 
 bool GlobalShadow::noted_read_races_with(const Cell& c, int thread) const {
@@ -440,13 +458,13 @@ void GlobalShadow::touch(bool write, const GlobalRegion& region, std::uintptr_t 
         Cell& c = chunk.cells[cell % kChunkCells];
         if (write) {
             if (bulk_ == Bulk::add && region.written && !written_here(c) && !region.written[cell]) [[unlikely]]
-                unwritten(region.address_of(cell), access);
+                unwritten(region.address_of(cell), access, warp_interval);
             write_cell(c, region.address_of(cell), access, warp_interval);
             continue;
         }
         read_cell(c, region.address_of(cell), access, warp_interval);
         if (region.written && !written_here(c) && !region.written[cell].load(std::memory_order_relaxed)) [[unlikely]]
-            unwritten(region.address_of(cell), access);
+            unwritten(region.address_of(cell), access, warp_interval);
     }
     if (address + bytes > end) [[unlikely]]
         this->access(write, access.tensor, reinterpret_cast<const void*>(end), address + bytes - end, access.thread,
@@ -469,9 +487,15 @@ void GlobalShadow::read_cell(Cell& c, std::uintptr_t address, const GlobalAccess
     const int thread = access.thread;
     if (c.stores > 0) [[unlikely]]
         meets_store("reads", address, access);
-    if (write_races_with(c, thread)) [[unlikely]]
-        race("reads", address, access, "wrote", {c.writer, c.write_tensor, c.write_site},
-             c.read_interval == block_interval_ && c.reader == c.writer && c.read_site == access.site);
+    if (write_races_with(c, thread)) [[unlikely]] {
+        if (c.writer == kAtomics)
+            meet_atomics(false, address, access);
+        else
+            race("reads", address, access, "wrote", {c.writer, c.write_tensor, c.write_site},
+                 c.read_interval == block_interval_ && c.reader == c.writer && c.read_site == access.site);
+    }
+    if (lists_) [[unlikely]]
+        list(Deed::reads, address, access, warp_interval);
 
     if (written_here(c) && (c.adds & kLastAdds)) [[unlikely]]
         make_own_additions(c);
@@ -505,25 +529,18 @@ void GlobalShadow::write_cell(Cell& c, std::uintptr_t address, const GlobalAcces
     const bool adds = bulk_ == Bulk::add, after_addition = written_here(c) && (c.adds & kLastAdds);
     if (c.stores > 0 && !(adds && after_addition)) [[unlikely]]
         meets_store(adds ? "adds to" : "writes", address, access);
-    if (!(adds && after_addition) && write_races_with(c, thread)) [[unlikely]]
-        race("writes", address, access, "wrote", {c.writer, c.write_tensor, c.write_site});
+    if (!(adds && after_addition) && write_races_with(c, thread)) [[unlikely]] {
+        if (c.writer == kAtomics)
+            meet_atomics(true, address, access);
+        else
+            race("writes", address, access, "wrote", {c.writer, c.write_tensor, c.write_site});
+    }
     if (after_addition && !adds) [[unlikely]]
         make_own_additions(c);
     c.adds = !adds ? 0 : written_here(c) ? std::uint8_t((c.adds & kOnlyAdds) | kLastAdds) : kOnlyAdds | kLastAdds;
-
-    if (clocks_) [[unlikely]] {
-        ReaderList& readers = readers_[address];
-        if (const auto reader = readers.unknown_to(thread, since_, 0, *clocks_); reader.thread >= 0)
-            race("writes", address, access, "read", {reader.thread, c.read_tensor, reader.site});
-        readers.clear();
-        if (const int reader = noted_reader_unknown_to(c, thread); reader >= 0)
-            race("writes", address, access, "read",
-                 {reader, c.read_tensor, reader == c.reader ? c.read_site : c.other_read_site});
-    } else if (noted_read_races_with(c, thread)) [[unlikely]] {
-        const bool other = c.reader == thread || (c.readers == Readers::several_warps && same_warp(c.reader, thread));
-        race("writes", address, access, "read",
-             {other ? c.other_reader : c.reader, c.read_tensor, other ? c.other_read_site : c.read_site});
-    }
+    meet_readers_inline(c, "writes", address, access);
+    if (lists_) [[unlikely]]  // additions commute, as atomic ones do
+        list(adds ? Deed::modifies_atomically : Deed::writes, address, access, warp_interval);
     c.write_interval = block_interval_;
     c.write_warp_interval = warp_interval;
     c.writer = std::uint16_t(thread);
@@ -531,8 +548,33 @@ void GlobalShadow::write_cell(Cell& c, std::uintptr_t address, const GlobalAcces
     c.write_site = access.site;
 }
 
-void GlobalShadow::unwritten(std::uintptr_t address, const GlobalAccessRecord& reader) const {
+void GlobalShadow::meet_readers(const Cell& c, const char* does, std::uintptr_t address,
+                                const GlobalAccessRecord& access) {
+    meet_readers_inline(c, does, address, access);
+}
+
+[[gnu::always_inline]] inline void GlobalShadow::meet_readers_inline(const Cell& c, const char* does,
+                                                                     std::uintptr_t address,
+                                                                     const GlobalAccessRecord& access) {
+    const int thread = access.thread;
+    if (clocks_) [[unlikely]] {
+        ReaderList& readers = readers_[address];
+        if (const auto reader = readers.unknown_to(thread, since_, 0, *clocks_); reader.thread >= 0)
+            race(does, address, access, "read", {reader.thread, c.read_tensor, reader.site});
+        readers.clear();
+        if (const int reader = noted_reader_unknown_to(c, thread); reader >= 0)
+            race(does, address, access, "read",
+                 {reader, c.read_tensor, reader == c.reader ? c.read_site : c.other_read_site});
+    } else if (noted_read_races_with(c, thread)) [[unlikely]] {
+        const bool other = c.reader == thread || (c.readers == Readers::several_warps && same_warp(c.reader, thread));
+        race(does, address, access, "read",
+             {other ? c.other_reader : c.reader, c.read_tensor, other ? c.other_read_site : c.read_site});
+    }
+}
+
+void GlobalShadow::unwritten(std::uintptr_t address, const GlobalAccessRecord& reader, std::uint32_t warp_interval) {
     if (ScopedLeniency::active()) return;
+    if (hand_over_.has_any() && leave_to_launch(address, reader, warp_interval)) return;
     faults_.fail(
         {.fault = Fault::unwritten_read,
          .first = {reader.thread, reader.site},
@@ -607,9 +649,11 @@ void GlobalShadow::race(const char* does, std::uintptr_t address, const GlobalAc
                   .what = "thread " + std::to_string(access.thread) + " " + does + " " + element + ", which thread " +
                           std::to_string(other.thread) + " " + did + (alias == element ? "" : " as " + alias) +
                           "; no barrier lies between",
-                  .advice = both_update ? update_race_advice()
-                                        : race_advice({access.thread, access.site, does == std::string_view("writes")},
-                                                      {other.thread, other.site, did == std::string_view("wrote")})});
+                  .advice = is_atomic(does) || is_atomic(did) ? atomic_race_advice()
+                            : both_update
+                                ? update_race_advice()
+                                : race_advice({access.thread, access.site, does == std::string_view("writes")},
+                                              {other.thread, other.site, did == std::string_view("wrote")})});
 }
 
 }  // namespace cpu

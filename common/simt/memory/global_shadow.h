@@ -11,12 +11,16 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "common/simt/language/cuda_names.h"
+#include "common/simt/memory/atomic_board.h"
 #include "common/simt/memory/chunk_index.h"
 #include "common/simt/memory/global_memory.h"
 #include "common/simt/memory/global_sums.h"
+#include "common/simt/memory/hand_over.h"
+#include "common/simt/memory/listed_access.h"
 #include "common/simt/memory/reader_list.h"
 #include "common/simt/memory/tensor_names.h"
 #include "common/simt/memory/thread_clocks.h"
@@ -35,11 +39,14 @@ struct GlobalAccessRecord {
 };
 
 /// What one launch does to global memory, across its blocks. Nothing orders the blocks of a launch, so an element that
-/// one of them writes belongs to that block alone.
+/// one of them writes belongs to that block alone; unless blocks hand over to each other, see HandOver.
 ///
 /// Blocks hand in what they touched as they end, in any order and from several workers. Per cell the lowest block that
 /// wrote and the two lowest that read are kept. That is enough to find, whatever the order, the conflict that would
 /// have come up first had the blocks run one after another: it is the one that is reported.
+///
+/// Of blocks that hand over, and of atomic accesses, that is not enough: their accesses are listed, each with what the
+/// thread knew of other blocks. Which of two conflicts comes first may then depend on the workers.
 class GlobalLaunchShadow {
     struct Page;
 
@@ -65,6 +72,14 @@ class GlobalLaunchShadow {
         HandIn(GlobalLaunchShadow& launch, std::uint64_t block)
             : launch_(launch), lock_(launch.mutex_), block_(block) {}
         void take(std::span<const Touch> touched);
+
+        /// All that the block did to one element. `hands_over`: whether anything of it can lie before or after what
+        /// another block does. `gained`: what anybody in the block has learned of others, by its end.
+        void take(const GlobalRegion& region, std::size_t cell, const AccessList& list, bool hands_over,
+                  const KnowledgePtr& gained);
+
+        /// A read of what neither an earlier launch nor the block has written: another block must have, before it.
+        void take_unwritten(const GlobalRegion& region, std::size_t cell, const ListedAccess& read);
 
       private:
         GlobalLaunchShadow& launch_;
@@ -107,6 +122,8 @@ class GlobalLaunchShadow {
     std::uint64_t number() const { return number_; }  ///< no two launches have the same
 
     GlobalSums sums;
+    /// Where the atomic accesses to global memory meet.
+    AtomicBoard& board() { return board_; }
 
   private:
     /// In one word: a cell needs three, and there is a cell for every element that kernels write.
@@ -131,25 +148,57 @@ class GlobalLaunchShadow {
         friend bool operator==(const Instruction&, const Instruction&) = default;
     };
 
-    enum class Kind { both_write, later_reads, later_writes };
+    /// What lacks where one block took over from the other, and yet this access is not in order.
+    enum class Lack : std::uint8_t { unknown, before_release, after_acquire };
     struct Conflict {
         Party later, earlier;  // by the number of the block
+        Deed later_deed, earlier_deed;
         const GlobalRegion* region;
         std::size_t cell;
-        Kind kind;
+        Lack lack;
         bool comes_before(const Conflict& other) const;
+    };
+
+    /// Of a listed access of a block that has ended.
+    struct Past {
+        std::uint64_t block;
+        bool hands_over;
+        ListedAccess access;
+    };
+    struct History {
+        const GlobalRegion* region;
+        std::size_t cell;
+        std::array<std::vector<Past>, 4> by_deed;
+
+        bool is_written() const;
+    };
+    struct Unwritten {
+        const GlobalRegion* region;
+        std::size_t cell;
+        Past read;
     };
 
     // A long row of launches that start early and never wait must not keep the notes of all of them.
     static constexpr std::size_t kMostRunning = 16;
 
     std::optional<Claim> claim(std::uintptr_t address, bool reads) const;
+    std::optional<Claim> listed_claim(std::uintptr_t cell_address, bool reads) const;
     Page& page_of(const GlobalRegion& region, std::size_t cell);
     Party party(std::uint64_t block, const GlobalAccessRecord& access);
     void note(const Instruction& instruction);
-    void meet_other_block(Party newcomer, bool newcomer_writes, Party other, bool other_writes, const Touch& where);
     static void keep_lowest(Party newcomer, Party& lowest, Party& next);
     void take_additions(const Touch& touch, const Cell& cell, std::uint64_t block);
+    void meet_other_block(Party newcomer, Deed newcomer_does, Party other, Deed other_does, const GlobalRegion& region,
+                          std::size_t cell, Lack lack = Lack::unknown);
+    Party party(const Past& past, std::uint32_t lanes = ~0u);
+    void meet_history(Party newcomer, Deed deed, const Touch& where);
+    void meet_history(const Past& newcomer, const History& history, const KnowledgePtr& gained);
+    void keep(const Past& past, History& history);
+    bool is_written_before(const Unwritten& unwritten) const;
+    std::optional<MachineError::Report> unwritten_read(std::uint64_t last_block) const;
+    bool is_update(const Conflict& conflict) const;
+    std::string advice_for(const Conflict& conflict) const;
+    std::string place_of(const AtomicBoard::Step& step) const;
     std::array<unsigned, 3> index_of(std::uint64_t block) const;
 
     const std::string kernel_;
@@ -162,10 +211,13 @@ class GlobalLaunchShadow {
     std::mutex mutex_;  // of everything below
     std::unordered_map<std::uintptr_t, std::unique_ptr<Page>> pages_;
     std::unordered_map<std::uintptr_t, std::array<Party, 2>> adders_;  // of a cell, by its address: the lowest two
+    std::unordered_map<std::uintptr_t, History> histories_;            // by the address of the cell
+    std::vector<Unwritten> unwritten_;
     std::vector<Instruction> instructions_;
     std::size_t recent_instruction_ = 0;
     std::optional<Conflict> first_conflict_;
     std::atomic<bool> has_conflict_ = false;
+    AtomicBoard board_;  // has a mutex of its own
 };
 
 /// What the running block of one worker does to global memory. Inside a block the rules of shared memory hold: see
@@ -187,7 +239,7 @@ class GlobalShadow {
 
     /// As SharedMemory's: whose accesses follow, and who knows the order of what intervals leave open.
     void enter_warp(std::uint32_t since) { since_ = since; }
-    void order_by(const ThreadClocks& clocks, std::uint32_t before_clocks) {
+    void order_by(ThreadClocks& clocks, std::uint32_t before_clocks) {
         clocks_ = &clocks;
         before_clocks_ = before_clocks;
     }
@@ -208,6 +260,26 @@ class GlobalShadow {
             look_back(write, address, bytes, {thread, tensor, site});
         if (region) touch(write, *region, address, bytes, {thread, tensor, site}, warp_interval);
     }
+
+    /// An atomic access begins: checks what it meets in this block.
+    void begin_atomic(const AtomicUse& use, int tensor, const void* p, std::size_t bytes, int thread,
+                      std::uint32_t warp_interval, SourceSite site);
+
+    /// It has taken place, as number `number` of its element.
+    void end_atomic(const AtomicUse& use, int tensor, const void* p, std::size_t bytes, int thread,
+                    std::uint32_t warp_interval, SourceSite site, std::uint64_t number);
+
+    /// How threads of this block hand over to others, and take over from them.
+    HandOver& hand_over() { return hand_over_; }
+    Moment moment(int thread, std::uint32_t warp_interval) const {
+        return {thread, warp_interval, since_, block_interval_, clocks_};
+    }
+    ThreadClocks* clocks() const { return clocks_; }
+    GlobalLaunchShadow& launch() const { return *launch_; }
+    std::uint64_t block() const { return block_; }
+
+    /// From now on each access is listed: it may lie before or after what another block does, or be atomic.
+    void begin_to_list();
 
     /// Where release_source() finds a source that it is to release.
     using HeldSource = std::uint32_t;
@@ -300,12 +372,53 @@ class GlobalShadow {
     void write_cell(Cell& c, std::uintptr_t address, const GlobalAccessRecord& access, std::uint32_t warp_interval);
     static bool same_warp(int a, int b) { return a / 32 == b / 32; }
     bool write_races_with(const Cell& c, int thread) const;
+    void meet_readers_inline(const Cell& c, const char* does, std::uintptr_t address, const GlobalAccessRecord& access);
+    void meet_readers(const Cell& c, const char* does, std::uintptr_t address, const GlobalAccessRecord& access);
     bool noted_read_races_with(const Cell& c, int thread) const;
     int noted_reader_unknown_to(const Cell& c, int thread) const;
     bool written_here(const Cell& c) const { return c.write_interval >= first_interval_; }
 
+    /// Beside a cell that was accessed atomically. As long as nobody has touched it otherwise since, the cell says that
+    /// kAtomics wrote it, and the last one who really did stands here.
+    struct AtomicNote {
+        std::uint32_t block_interval = 0;  // that the lists are of
+        ReaderList modifiers, loaders;
+        struct Look {
+            int thread;
+            std::uint32_t interval, block_interval;
+            std::uint64_t number;
+        };
+        std::uint64_t last_change = 0;  // the number of the last one of modifiers
+        std::vector<Look> looks;        // atomic reads of threads, the last one in each interval
+        std::uint64_t seen = 0;         // the number of the last one before the block last met
+        Cell before{};
+
+        void look(const Moment& now, std::uint64_t number);
+        /// Of the atomic reads that the thread comes after, the last one's number.
+        std::uint64_t seen_by(const Moment& now) const;
+    };
+    static constexpr std::uint16_t kAtomics = UINT16_MAX;
+
+    /// A plain access meets a cell that was accessed atomically in this interval of the block.
+    [[gnu::noinline]] void meet_atomics(bool write, std::uintptr_t address, const GlobalAccessRecord& access);
+    void begin_atomic_on(Cell& c, const AtomicUse& use, std::uintptr_t address, bool holds_value,
+                         const GlobalAccessRecord& access, std::uint32_t warp_interval);
+
+    struct Listed {
+        const GlobalRegion* region;
+        std::size_t cell;
+        AccessList list;
+    };
+    [[gnu::noinline]] void list(Deed deed, std::uintptr_t address, const GlobalAccessRecord& access,
+                                std::uint32_t warp_interval, std::uint64_t number = 0, bool looks = false);
+    Listed& listed_at(std::uintptr_t address);
+    bool leave_to_launch(std::uintptr_t address, const GlobalAccessRecord& reader, std::uint32_t warp_interval);
+    void forget_lists();
+    void hand_in_lists();
+
     // These return while the machine is lenient.
-    [[gnu::cold, gnu::noinline]] void unwritten(std::uintptr_t address, const GlobalAccessRecord& reader) const;
+    [[gnu::cold, gnu::noinline]] void unwritten(std::uintptr_t address, const GlobalAccessRecord& reader,
+                                                std::uint32_t warp_interval);
     [[gnu::cold, gnu::noinline]] void overwrites_source(std::uintptr_t address, const GlobalAccessRecord& writer) const;
     [[gnu::cold, gnu::noinline]] void meets_store(const char* does, std::uintptr_t address,
                                                   const GlobalAccessRecord& access) const;
@@ -326,7 +439,7 @@ class GlobalShadow {
     // Intervals only grow, across blocks too: what an earlier block left in a chunk is older than first_interval_.
     std::uint32_t first_interval_ = 1, block_interval_ = 1;
     std::uint32_t since_ = 1;                                 // when the lanes of the running warp last met
-    const ThreadClocks* clocks_ = nullptr;                    // of the block, if it has any
+    ThreadClocks* clocks_ = nullptr;                          // of the block, if it has any
     std::uint32_t before_clocks_ = 0;                         // the last interval of a warp before there were
     std::unordered_map<std::uintptr_t, ReaderList> readers_;  // of an element, by its address, where there are clocks
     std::bitset<1024> waited_;                                // by thread: for the launches before
@@ -335,6 +448,11 @@ class GlobalShadow {
     std::vector<HeldSource> free_sources_;  // of sources_
     std::optional<Bulk> bulk_;              // what these accesses belong to; nothing: the thread's own
     GlobalSums::Log sums_;                  // what the block has added
+    HandOver hand_over_;
+    bool lists_ = false;
+    std::unordered_map<std::uintptr_t, Listed> listed_;       // by the address of the cell
+    std::unordered_map<std::uintptr_t, AtomicNote> atomics_;  // likewise
+    std::vector<std::pair<std::uintptr_t, ListedAccess>> unwritten_;
 };
 
 }  // namespace cpu

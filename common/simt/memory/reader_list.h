@@ -42,13 +42,18 @@ class ReaderList {
     /// `block_since`: when the lanes of the writer's warp, and the whole block, last met. That says nothing of agents:
     /// one may read on while all threads meet.
     Reader unknown_to(int writer, std::uint32_t since, std::uint32_t block_since, const ThreadClocks& clocks) const {
+        return unknown_to(writer, since, block_since, &clocks);
+    }
+    /// The same in a block that may have no clocks: null.
+    Reader unknown_to(int writer, std::uint32_t since, std::uint32_t block_since, const ThreadClocks* clocks) const {
         for (const Entry& entry : entries_) {
             const bool is_thread = !ThreadClocks::is_agent(entry.warp * 32);
             if (is_thread && entry.interval < block_since) continue;
             if (entry.warp == writer / 32 && entry.interval < since) continue;
             for (std::uint32_t lanes = entry.lanes; lanes; lanes &= lanes - 1) {
                 const int reader = entry.warp * 32 + std::countr_zero(lanes);
-                if (reader != writer && !clocks.knows(writer, reader, entry.interval)) return {reader, entry.site};
+                if (reader != writer && !(clocks && clocks->knows(writer, reader, entry.interval)))
+                    return {reader, entry.site};
             }
         }
         return {-1, {}};

@@ -33,6 +33,7 @@ void SharedMemory::start_block(std::size_t bytes) {
     std::memset(memory_.get(), int(kGarbage), bytes);
     regions_.clear();
     clocks_ = nullptr;
+    if (!atomics_.empty()) forget_atomics();
     rounds_.clear();
     lent_ = lent_for_any_bits_ = false;
     if (last_interval_ > UINT32_MAX / 2 || copies_in_flight_ > 0) {  // a block that failed leaves copies behind
@@ -287,6 +288,7 @@ void SharedMemory::hand_to_line(Elements elements) {
             (c.other_reader != first.other_reader || s.other_read != sites.other_read))
             return;
     }
+    if (first.write_interval == kAtomics) return;
     line.cell = first;
     line.sites = sites;
     line.step = elements.width;
@@ -344,7 +346,7 @@ void SharedMemory::with_notes(Elements elements, Use&& use) {
 
 void SharedMemory::check_shown(const Cell& c, const char* does, std::size_t offset, int thread, SourceSite site,
                                SourceSite write_site) const {
-    if (c.write_interval < first_interval_ || c.write_interval == kInFlight || ThreadClocks::is_agent(c.writer)) return;
+    if (c.write_interval < first_interval_ || c.write_interval >= kAtomics || ThreadClocks::is_agent(c.writer)) return;
     if (!clocks_->has_shown(thread, c.writer, c.write_interval)) [[unlikely]]
         not_shown(c, does, offset, thread, site, write_site);
 }
@@ -371,7 +373,9 @@ void SharedMemory::read_by_agent(std::size_t offset, std::size_t bytes, std::siz
         with_notes(elements, [&](const Cell& c, const Sites& sites, std::size_t at) {
             if (c.write_interval < first_interval_) [[unlikely]]
                 uninitialised(cell_of(at, elements.width), thread, site);
-            if (write_races_with(c, thread)) [[unlikely]]
+            if (c.write_interval == kAtomics) [[unlikely]]
+                meet_atomics("reads", cell_of(at, elements.width), thread, site);
+            else if (write_races_with(c, thread)) [[unlikely]]
                 race("reads", c, at, thread, site, "wrote", c.writer, sites.write);
             else
                 check_shown(c, "reads", at, thread, site, sites.write);
@@ -401,19 +405,19 @@ void SharedMemory::uninitialised(std::size_t cell, int thread, SourceSite site) 
                            "barrier lie between"});
 }
 
-void SharedMemory::race_with_reader(std::size_t cell, int thread, SourceSite site) {
+void SharedMemory::race_with_reader(std::size_t cell, int thread, SourceSite site, const char* does) {
     const Cell& c = cells_[cell];
     if (clocks_)
         if (const auto reader = readers_of(c).unknown_to(thread, since_, block_interval_, *clocks_);
             reader.thread >= 0) {
-            race("writes", cell, thread, site, "read", reader.thread, reader.site);
+            report_race(does, cell, thread, site, "read", reader.thread, reader.site);
             return;
         }
     const bool other = clocks_
                            ? noted_reader_unknown_to(c, thread) != c.reader
                            : c.reader == thread || (c.readers == Readers::several_warps && same_warp(c.reader, thread));
-    race("writes", cell, thread, site, "read", other ? c.other_reader : c.reader,
-         other ? sites_[cell].other_read : sites_[cell].read);
+    report_race(does, cell, thread, site, "read", other ? c.other_reader : c.reader,
+                other ? sites_[cell].other_read : sites_[cell].read);
 }
 
 void SharedMemory::not_shown(const Cell& c, const char* does, std::size_t offset, int thread, SourceSite site,
@@ -433,6 +437,14 @@ void SharedMemory::not_shown(const Cell& c, const char* does, std::size_t offset
 
 void SharedMemory::race(const char* does, std::size_t cell, int thread, SourceSite site, const char* did, int other,
                         SourceSite other_site) const {
+    if (cells_[cell].write_interval == kAtomics)
+        meet_atomics(does, cell, thread, site);
+    else
+        report_race(does, cell, thread, site, did, other, other_site);
+}
+
+void SharedMemory::report_race(const char* does, std::size_t cell, int thread, SourceSite site, const char* did,
+                               int other, SourceSite other_site) const {
     const Cell& c = cells_[cell];
     // The one who wrote had read it before, at the line where it is read now.
     const bool both_update = does == std::string_view("reads") && did == std::string_view("wrote") &&
@@ -465,8 +477,9 @@ void SharedMemory::race(const char* does, const Cell& c, std::size_t offset, int
                  .second = {other, other_site},
                  .what = owner_.party(thread) + " " + does + " " + element + ", which " + owner_.party(other) + " " +
                          did + (alias == element ? "" : " as " + alias) + "; no barrier lies between",
-                 .advice = both_update ? update_race_advice()
-                                       : race_advice({thread, site, writes}, {other, other_site, wrote})});
+                 .advice = is_atomic(does) || is_atomic(did) ? atomic_race_advice()
+                           : both_update                     ? update_race_advice()
+                                         : race_advice({thread, site, writes}, {other, other_site, wrote})});
 }
 
 }  // namespace cpu

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "common/simt/memory/reader_list.h"
@@ -165,6 +166,10 @@ class SharedMemory {
             write_vector(elements, thread, warp_interval, site);
     }
 
+    /// Checks and remembers an atomic access of one element. Those of different threads do not race with each other.
+    void access_atomically(bool reads, bool modifies, Elements element, int thread, std::uint32_t warp_interval,
+                           SourceSite site);
+
     /// An asynchronous copy is on its way to these bytes: to issue it is a write, and until land() whoever reads or
     /// writes them is wrong.
     void take_off(Elements elements, int thread, std::uint32_t warp_interval, SourceSite site);
@@ -222,6 +227,21 @@ class SharedMemory {
     // exist. So every access meets a conflict in the comparisons that it makes anyway.
     static constexpr std::uint32_t kInFlight = UINT32_MAX;
     static constexpr std::uint16_t kNoThread = UINT16_MAX;
+
+    // What it shows once it has been accessed atomically, until somebody writes it otherwise: likewise.
+    static constexpr std::uint32_t kAtomics = kInFlight - 1;
+    /// What is kept beside such an element.
+    struct AtomicNote {
+        std::uint32_t block_interval = 0;  // that the lists are of
+        ReaderList modifiers, loaders;
+        struct Look {
+            int thread;
+            std::uint32_t interval;
+        };
+        std::vector<Look> looks;  // of threads that have seen what the last one of modifiers left
+        Cell before{};            // who wrote it last otherwise
+        Sites before_sites{};
+    };
 
     static bool same_warp(int a, int b) { return unsigned(a ^ b) < 32; }
 
@@ -314,7 +334,7 @@ class SharedMemory {
     bool write_races_with(const Cell& c, int thread) const {
         return c.write_interval >= block_interval_ && c.writer != thread &&
                !(same_warp(c.writer, thread) && c.write_interval < since_) &&
-               !(clocks_ && c.write_interval != kInFlight && clocks_->knows(thread, c.writer, c.write_interval));
+               !(clocks_ && c.write_interval < kAtomics && clocks_->knows(thread, c.writer, c.write_interval));
     }
 
     /// Whether the cell need not remember a read: whatever would race with it races with one that the cell has.
@@ -365,12 +385,17 @@ class SharedMemory {
     [[gnu::cold, gnu::noinline]] void not_shown(const Cell& c, const char* does, std::size_t offset, int thread,
                                                 SourceSite site, SourceSite write_site) const;
     [[gnu::cold, gnu::noinline]] void uninitialised(std::size_t cell, int thread, SourceSite site) const;
-    [[gnu::cold, gnu::noinline]] void race_with_reader(std::size_t cell, int thread, SourceSite site);
+    [[gnu::cold, gnu::noinline]] void race_with_reader(std::size_t cell, int thread, SourceSite site,
+                                                       const char* does = "writes");
     [[gnu::cold, gnu::noinline]] void race(const char* does, std::size_t cell, int thread, SourceSite site,
                                            const char* did, int other, SourceSite other_site) const;
     [[gnu::cold, gnu::noinline]] void race(const char* does, const Cell& c, std::size_t offset, int thread,
                                            SourceSite site, const char* did, int other, SourceSite other_site,
                                            bool both_update = false) const;
+    [[gnu::cold, gnu::noinline]] void report_race(const char* does, std::size_t cell, int thread, SourceSite site,
+                                                  const char* did, int other, SourceSite other_site) const;
+    [[gnu::noinline]] void meet_atomics(const char* does, std::size_t cell, int thread, SourceSite site) const;
+    void forget_atomics();
 
     struct Free {
         void operator()(std::byte* p) const;
@@ -394,7 +419,8 @@ class SharedMemory {
     std::vector<Region> regions_;
     std::vector<unsigned> rounds_;  // of each thread's last tile; empty as long as no arena has started over
     std::size_t copies_in_flight_ = 0;
-    bool lent_ = false, lent_for_any_bits_ = false;  // to bare pointers, in this block
+    std::unordered_map<std::size_t, AtomicNote> atomics_;  // by offset, in steps of 4 bytes
+    bool lent_ = false, lent_for_any_bits_ = false;        // to bare pointers, in this block
     // Intervals only grow, across blocks too: what an earlier block left in the shadow is older than first_interval_.
     std::uint32_t first_interval_ = 1, block_interval_ = 1, last_interval_ = 1;
 };

@@ -22,8 +22,16 @@ std::string race_advice(const RacingAccess& one, const RacingAccess& other) {
 std::string update_race_advice() {
     return "several threads read this element, change it and write it back, so that one would undo what another did, "
            "and a barrier between reading and writing does not mend it: give each element one owner who adds up what "
-           "is to come together, or update it with an atomic on a GPU; where threads take turns in the steps of a "
-           "loop, let a __syncthreads() lie between the steps";
+           "is to come together, or update it with simt::atomic_add(), in every thread that touches it meanwhile; "
+           "where "
+           "threads take turns in the steps of a loop, let a __syncthreads() lie between the steps";
+}
+
+std::string atomic_race_advice() {
+    return "atomic accesses may meet each other, and no other access: reach the element atomically wherever threads "
+           "may "
+           "meet on it, with simt::load_relaxed() and simt::store_relaxed() too, or let a __syncthreads() lie between "
+           "the one kind and the other";
 }
 
 }  // namespace cpu

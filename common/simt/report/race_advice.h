@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "common/simt/report/source_site.h"
 
@@ -19,6 +20,12 @@ std::string race_advice(const RacingAccess& one, const RacingAccess& other);
 
 /// What helps where each of several threads reads one element, changes it and writes it back.
 std::string update_race_advice();
+
+/// What helps where one of the two accesses is atomic and the other is not.
+std::string atomic_race_advice();
+
+/// Whether the words for an access, such as "writes atomically", say that it is atomic.
+inline bool is_atomic(std::string_view does) { return does.ends_with("atomically"); }
 
 }  // namespace cpu
 }  // namespace simt

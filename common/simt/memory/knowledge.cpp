@@ -1,0 +1,71 @@
+#include "common/simt/memory/knowledge.h"
+
+#include <algorithm>
+#include <functional>
+#include <span>
+
+namespace simt {
+inline namespace cpu {
+namespace {
+
+using ClockPtr = std::shared_ptr<const BlockClock>;
+
+/// One of the two where it is the later in every thread.
+ClockPtr later(const ClockPtr& one, const ClockPtr& other) {
+    if (one == other) return one;
+    bool one_is = one->size() >= other->size(), other_is = other->size() >= one->size();
+    for (std::size_t t = 0; t < std::min(one->size(), other->size()); ++t) {
+        one_is &= (*one)[t] >= (*other)[t];
+        other_is &= (*other)[t] >= (*one)[t];
+    }
+    if (one_is) return one;
+    if (other_is) return other;
+    BlockClock both(std::max(one->size(), other->size()));
+    for (std::size_t t = 0; t < both.size(); ++t)
+        both[t] = std::max(t < one->size() ? (*one)[t] : 0, t < other->size() ? (*other)[t] : 0);
+    return std::make_shared<const BlockClock>(std::move(both));
+}
+
+}  // namespace
+
+const BlockClock* Knowledge::of(std::uint64_t block) const {
+    const auto item = std::ranges::lower_bound(items_, block, {}, &Item::block);
+    return item != items_.end() && item->block == block ? item->clock.get() : nullptr;
+}
+
+bool Knowledge::includes(const Knowledge& other) const {
+    return std::ranges::all_of(other.items_, [this](const Item& item) {
+        const BlockClock* const mine = of(item.block);
+        return mine &&
+               (mine == item.clock.get() || (mine->size() >= item.clock->size() &&
+                                             std::ranges::equal(*item.clock, std::span(*mine).first(item.clock->size()),
+                                                                std::ranges::less_equal())));
+    });
+}
+
+KnowledgePtr joined(const KnowledgePtr& one, const KnowledgePtr& other) {
+    if (one == other || !other) return one;
+    if (!one) return other;
+    if (one->includes(*other)) return one;
+    auto both = std::shared_ptr<Knowledge>(new Knowledge());
+    both->items_.reserve(one->items_.size() + other->items_.size());
+    bool is_other = true;
+    auto a = one->items_.begin(), b = other->items_.begin();
+    while (a != one->items_.end() || b != other->items_.end()) {
+        if (b == other->items_.end() || (a != one->items_.end() && a->block < b->block)) {
+            is_other = false;
+            both->items_.push_back(*a++);
+        } else if (a == one->items_.end() || b->block < a->block) {
+            both->items_.push_back(*b++);
+        } else {
+            both->items_.push_back({a->block, later(a->clock, b->clock)});
+            is_other &= both->items_.back().clock == b->clock;
+            ++a, ++b;
+        }
+    }
+    if (is_other) return other;
+    return both;
+}
+
+}  // namespace cpu
+}  // namespace simt

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "common/simt/memory/knowledge.h"
+#include "common/simt/report/source_site.h"
+
+namespace simt {
+inline namespace cpu {
+
+/// What a thread does to an element of global memory.
+enum class Deed : std::uint8_t { reads, writes, loads_atomically, modifies_atomically };
+
+inline bool is_atomic(Deed deed) { return deed >= Deed::loads_atomically; }
+inline bool changes(Deed deed) { return deed == Deed::writes || deed == Deed::modifies_atomically; }
+
+/// Whether two of these may not meet: one of them changes the element, and they are not both atomic.
+inline bool are_in_conflict(Deed one, Deed other) {
+    return (changes(one) || changes(other)) && !(is_atomic(one) && is_atomic(other));
+}
+
+/// "reads", "writes atomically"
+inline const char* words_for(Deed deed) {
+    constexpr std::array kTexts{"reads", "writes", "reads atomically", "writes atomically"};
+    return kTexts[std::size_t(deed)];
+}
+
+/// Accesses of one kind to one element by lanes of a warp, in one of its intervals, who knew alike of other blocks.
+struct ListedAccess {
+    Deed deed;
+    bool looks;  ///< finds out what stood there
+    std::uint16_t warp;
+    std::uint32_t lanes, interval;
+    KnowledgePtr knowledge;
+    /// Of the atomic accesses to this element, in the order in which they took place in the launch: the number of the
+    /// last one of these; or, if these are plain, of the last one that found what stood there, and came before.
+    std::uint64_t number;
+    int tensor;
+    SourceSite site;
+
+    /// Those lanes whose access does not lie before what is done with this knowledge.
+    std::uint32_t lanes_unknown_to(const KnowledgePtr& other, std::uint64_t block) const {
+        if (!other) return lanes;
+        std::uint32_t unknown = 0;
+        for (std::uint32_t l = lanes; l; l &= l - 1) {
+            const int lane = std::countr_zero(l);
+            if (!other->covers(block, warp * 32 + lane, interval)) unknown |= 1u << lane;
+        }
+        return unknown;
+    }
+};
+
+/// All that a block does to one element. Of a thread's accesses of one kind with the same knowledge the last is kept:
+/// who comes after it comes after the others.
+class AccessList {
+  public:
+    void add(const ListedAccess& access) {
+        bool is_listed = false;
+        for (ListedAccess& listed : list_) {
+            if (listed.deed != access.deed || listed.looks != access.looks || listed.warp != access.warp ||
+                listed.knowledge != access.knowledge || (!is_atomic(access.deed) && listed.number != access.number))
+                continue;
+            if (listed.interval == access.interval) {
+                listed.lanes |= access.lanes;
+                listed.number = access.number;
+                is_listed = true;
+            } else {
+                listed.lanes &= ~access.lanes;
+            }
+        }
+        std::erase_if(list_, [](const ListedAccess& listed) { return listed.lanes == 0; });
+        if (!is_listed) list_.push_back(access);
+    }
+    const std::vector<ListedAccess>& all() const { return list_; }
+
+    bool has_atomics = false;  ///< of the block, to this element
+
+  private:
+    std::vector<ListedAccess> list_;
+};
+
+}  // namespace cpu
+}  // namespace simt

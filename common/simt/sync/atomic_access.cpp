@@ -1,0 +1,76 @@
+#include "common/simt/sync/atomic_access.h"
+
+#include "common/simt/machine/block.h"
+
+namespace simt {
+inline namespace cpu {
+namespace {
+
+/// What the running thread does from now on lies in a new interval of its warp, and the block has clocks: so what it
+/// did before can be told from what follows.
+void begin_interval(Block& block) {
+    block.need_clocks();
+    block.begin_interval();
+    block.global.begin_to_list();
+}
+
+Moment now(const Block& block) { return block.global.moment(block.thread(), block.warp_interval()); }
+
+/// The posts beside a block's shared memory. They may tell of other blocks, too.
+class SharedBoard final : public Companion {
+  public:
+    explicit SharedBoard(Block&) {}
+    void start_block(int) override { board.clear(); }
+    void thread_returns() override {}
+    void thread_touches(const char*, std::size_t, int, SourceSite) const override {}
+
+    AtomicBoard board;
+};
+
+}  // namespace
+
+void access_atomically(const AtomicPlace& place, const AtomicUse& use, AtomicOperation operation, void* argument) {
+    Block& block = Block::current();
+    if (use.releases) begin_interval(block);
+    const int thread = block.thread();
+    const std::uint32_t interval = block.warp_interval();
+    const std::size_t offset = place.is_shared ? block.shared.offset_of(place.address) : 0;
+    if (place.is_shared) {
+        block.traffic.shared(use.modifies, offset, place.bytes, thread, place.site);
+        block.shared.access_atomically(use.reads, use.modifies,
+                                       SharedMemory::elements_of(offset, place.bytes, place.bytes), thread, interval,
+                                       place.site);
+    } else {
+        block.traffic.global(use.modifies, place.tensor, place.address, place.bytes, thread, place.site);
+        block.global.begin_atomic(use, place.tensor, place.address, place.bytes, thread, interval, place.site);
+    }
+
+    HandOver& hand_over = block.global.hand_over();
+    const KnowledgePtr published =
+        use.modifies ? hand_over.published(now(block), use.releases, block.shared.block_interval()) : nullptr;
+    AtomicBoard& board = place.is_shared ? block.companion<SharedBoard>().board : block.global.launch().board();
+    void* const element = const_cast<void*>(place.address);
+    (void)*static_cast<const volatile char*>(element);  // a stray pointer is found out before the board is locked
+    const std::uint64_t self = block.global.block() * SharedMemory::kMostThreads + std::uint64_t(thread) + 1;
+    const AtomicBoard::Post found = board.access(reinterpret_cast<std::uintptr_t>(element), self, use, published,
+                                                 [&] { return operation(element, argument); });
+    if (!place.is_shared) {
+        block.global.end_atomic(use, place.tensor, place.address, place.bytes, thread, interval, place.site,
+                                found.number);
+        board.note({block.global.block(), thread, place.site, reinterpret_cast<std::uintptr_t>(element), place.tensor,
+                    use, published != nullptr, use.reads && use.acquires});
+    }
+    if (!use.reads || !found.released) return;
+    block.global.begin_to_list();
+    hand_over.take(now(block), found.released, use.acquires, block.global.clocks());
+}
+
+void fence_all_blocks() {
+    Block& block = Block::current();
+    begin_interval(block);
+    block.global.launch().board().note_fence(block.global.block(), block.thread());
+    block.global.hand_over().fence(now(block), block.shared.block_interval(), block.global.clocks());
+}
+
+}  // namespace cpu
+}  // namespace simt

@@ -1,0 +1,170 @@
+#pragma once
+
+#include <type_traits>
+
+#include "common/simt/sync/memory_order.h"
+
+// Atomic accesses to an element of shared or global memory, and what they put in order. The element is what a tile or a
+// tensor gives: `simt::atomic_add(bins(0, bin), 1)`.
+//
+// Atomic accesses of several threads may meet on an element; an atomic access and any other may not. Relaxed ones, the
+// default, order nothing else. To hand over what was written elsewhere, a thread releases: it makes all that it did and
+// knows of visible to whoever acquires the value that it leaves.
+//
+//   block A: every thread writes its part        block B: one thread: while (simt::load_acquire(flag(0)) == 0) {}
+//            __syncthreads();                              __syncthreads();
+//            one thread: simt::store_release(flag(0), 1);  every thread reads
+//
+// Or with a fence: fence() before a relaxed write releases, fence() after a relaxed read acquires. All of it holds
+// among all blocks of the GPU (scope .gpu in PTX).
+//
+// PTX ISA, "Memory Consistency Model"; `atom`, `red`, `ld`, `st`, `fence`. Orders need compute capability 7.0.
+
+namespace simt {
+inline namespace cuda {
+
+/// Orders what the thread did before it before what it does after it, for all blocks: the release of a relaxed write
+/// that follows, and the acquire of a relaxed read that went before. Like __threadfence().
+__device__ __forceinline__ void fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
+
+/// Of which elements there are atomics.
+template <class T>
+inline constexpr bool kHasAtomics = std::is_same_v<T, float> || std::is_same_v<T, int> || std::is_same_v<T, unsigned>;
+
+// clang-format off
+#define SIMT_ATOM(operation, constraint)                                                                               \
+    do {                                                                                                               \
+        if constexpr (order == Order::acquire)                                                                         \
+            asm volatile("atom.acquire.gpu." operation " %0, [%1], %2;"                                                \
+                         : "=" constraint(old) : "l"(&element), constraint(value) : "memory");                         \
+        else if constexpr (order == Order::release)                                                                    \
+            asm volatile("atom.release.gpu." operation " %0, [%1], %2;"                                                \
+                         : "=" constraint(old) : "l"(&element), constraint(value) : "memory");                         \
+        else                                                                                                           \
+            asm volatile("atom.acq_rel.gpu." operation " %0, [%1], %2;"                                                \
+                         : "=" constraint(old) : "l"(&element), constraint(value) : "memory");                         \
+    } while (false)
+// clang-format on
+
+/// Adds `value`, and returns what was there before. float, int or unsigned. Sums of floats depend on the order in which
+/// threads come, which no launch repeats.
+template <Order order = Order::relaxed, class T>
+__device__ __forceinline__ T atomic_add(T& element, std::type_identity_t<T> value) {
+    static_assert(kHasAtomics<T>, "atomics take float, int and unsigned");
+    if constexpr (order == Order::relaxed) return atomicAdd(&element, value);
+    T old;
+    if constexpr (std::is_same_v<T, float>)
+        SIMT_ATOM("add.f32", "f");
+    else
+        SIMT_ATOM("add.u32", "r");
+    return old;
+}
+
+/// The same, relaxed, where nobody asks what was there before: the compiler makes a `red` of it, which need not wait
+/// for an answer.
+template <class T>
+__device__ __forceinline__ void reduce_add(T& element, std::type_identity_t<T> value) {
+    static_assert(kHasAtomics<T>, "atomics take float, int and unsigned");
+    atomicAdd(&element, value);
+}
+
+/// Leaves the larger of the two, and returns what was there before. int or unsigned.
+template <Order order = Order::relaxed, class T>
+__device__ __forceinline__ T atomic_max(T& element, std::type_identity_t<T> value) {
+    static_assert(std::is_same_v<T, int> || std::is_same_v<T, unsigned>, "of integers");
+    if constexpr (order == Order::relaxed) return atomicMax(&element, value);
+    T old;
+    if constexpr (std::is_same_v<T, int>)
+        SIMT_ATOM("max.s32", "r");
+    else
+        SIMT_ATOM("max.u32", "r");
+    return old;
+}
+
+/// Leaves `value`, and returns what was there before. float, int or unsigned.
+template <Order order = Order::relaxed, class T>
+__device__ __forceinline__ T atomic_exchange(T& element, std::type_identity_t<T> value) {
+    static_assert(kHasAtomics<T>, "atomics take float, int and unsigned");
+    if constexpr (order == Order::relaxed) return atomicExch(&element, value);
+    T old;
+    if constexpr (std::is_same_v<T, float>)
+        SIMT_ATOM("exch.b32", "f");
+    else
+        SIMT_ATOM("exch.b32", "r");
+    return old;
+}
+
+#undef SIMT_ATOM
+
+/// Leaves `value` if `expected` was there, and returns what was there before. int or unsigned.
+template <Order order = Order::relaxed, class T>
+__device__ __forceinline__ T atomic_compare_exchange(T& element, std::type_identity_t<T> expected,
+                                                     std::type_identity_t<T> value) {
+    static_assert(std::is_same_v<T, int> || std::is_same_v<T, unsigned>, "of integers");
+    T old;
+    if constexpr (order == Order::relaxed)
+        old = atomicCAS(&element, expected, value);
+    else if constexpr (order == Order::acquire)
+        asm volatile("atom.acquire.gpu.cas.b32 %0, [%1], %2, %3;"
+                     : "=r"(old)
+                     : "l"(&element), "r"(expected), "r"(value)
+                     : "memory");
+    else if constexpr (order == Order::release)
+        asm volatile("atom.release.gpu.cas.b32 %0, [%1], %2, %3;"
+                     : "=r"(old)
+                     : "l"(&element), "r"(expected), "r"(value)
+                     : "memory");
+    else
+        asm volatile("atom.acq_rel.gpu.cas.b32 %0, [%1], %2, %3;"
+                     : "=r"(old)
+                     : "l"(&element), "r"(expected), "r"(value)
+                     : "memory");
+    return old;
+}
+
+/// Reads atomically. What follows in the thread lies after what was released with this value.
+template <class T>
+__device__ __forceinline__ T load_acquire(const T& element) {
+    static_assert(kHasAtomics<T>, "atomics take float, int and unsigned");
+    T value;
+    if constexpr (std::is_same_v<T, float>)
+        asm volatile("ld.acquire.gpu.f32 %0, [%1];" : "=f"(value) : "l"(&element) : "memory");
+    else
+        asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(value) : "l"(&element) : "memory");
+    return value;
+}
+
+/// Reads atomically, and orders nothing.
+template <class T>
+__device__ __forceinline__ T load_relaxed(const T& element) {
+    static_assert(kHasAtomics<T>, "atomics take float, int and unsigned");
+    T value;
+    if constexpr (std::is_same_v<T, float>)
+        asm volatile("ld.relaxed.gpu.f32 %0, [%1];" : "=f"(value) : "l"(&element) : "memory");
+    else
+        asm volatile("ld.relaxed.gpu.u32 %0, [%1];" : "=r"(value) : "l"(&element) : "memory");
+    return value;
+}
+
+/// Writes atomically. What the thread did and knew before is released with the value.
+template <class T>
+__device__ __forceinline__ void store_release(T& element, std::type_identity_t<T> value) {
+    static_assert(kHasAtomics<T>, "atomics take float, int and unsigned");
+    if constexpr (std::is_same_v<T, float>)
+        asm volatile("st.release.gpu.f32 [%0], %1;" ::"l"(&element), "f"(value) : "memory");
+    else
+        asm volatile("st.release.gpu.u32 [%0], %1;" ::"l"(&element), "r"(value) : "memory");
+}
+
+/// Writes atomically, and orders nothing.
+template <class T>
+__device__ __forceinline__ void store_relaxed(T& element, std::type_identity_t<T> value) {
+    static_assert(kHasAtomics<T>, "atomics take float, int and unsigned");
+    if constexpr (std::is_same_v<T, float>)
+        asm volatile("st.relaxed.gpu.f32 [%0], %1;" ::"l"(&element), "f"(value) : "memory");
+    else
+        asm volatile("st.relaxed.gpu.u32 [%0], %1;" ::"l"(&element), "r"(value) : "memory");
+}
+
+}  // namespace cuda
+}  // namespace simt

@@ -1,0 +1,22 @@
+#pragma once
+
+// What atomics.cuh and its test agree on.
+
+#include "common/simt/views/tensor_argument.h"
+
+namespace ladder {
+
+inline constexpr int kAtomicThreads = 96, kBins = 40, kTileElements = 64;
+
+/// What the kernels take; each uses some of it.
+struct AtomicTrial {
+    simt::TensorArgument in{};       ///< [n] int32 or float32
+    simt::TensorArgument out{};      ///< what comes out
+    simt::TensorArgument partial{};  ///< [blocks] of the type of `in`: a workspace
+    simt::TensorArgument counter{};  ///< [2] int32, zeros
+    int blocks = 1;
+    bool with_fences = false;  ///< relaxed accesses and fences, where there are releases and acquires otherwise
+    void* stream = nullptr;
+};
+
+}  // namespace ladder
