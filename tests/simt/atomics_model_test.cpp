@@ -380,22 +380,24 @@ TEST(WrongHandOver, ThreadsReadWithoutABarrierAfterTheAcquire) {
 TEST(WrongHandOver, WrittenAgainAfterTheRelease) {
     const Memory m;
     const Workers one(1);
-    checks.expect({.grid = 2, .block = 1},
-                  [data = m.data, flag = m.flag] {
-                      if (blockIdx.x == 0) {
-                          data(0) = 1.0f;
-                          store_release(flag(0), 1);
-                          data(0) = 2.0f;  // @written too late
-                      } else {
-                          kWaits(flag);
-                          EXPECT_GE(float(data(0)), 1.0f);  // @read meanwhile
-                      }
-                  },
-                  {.fault = Fault::global_race,
-                   .block = {1, 0, 0},
-                   .first = {0, "read meanwhile", BlockIndex{1, 0, 0}},
-                   .second = {0, "written too late", BlockIndex{0, 0, 0}},
-                   .says = {"nobody touches the element after that"}});
+    for (const unsigned threads : {1, 64})
+        checks.expect({.grid = 2, .block = threads},
+                      [data = m.data, flag = m.flag] {
+                          if (threadIdx.x > 0) return;
+                          if (blockIdx.x == 0) {
+                              data(0) = 1.0f;
+                              store_release(flag(0), 1);
+                              data(0) = 2.0f;  // @written too late
+                          } else {
+                              kWaits(flag);
+                              EXPECT_GE(float(data(0)), 1.0f);  // @read meanwhile
+                          }
+                      },
+                      {.fault = Fault::global_race,
+                       .block = {1, 0, 0},
+                       .first = {0, "read meanwhile", BlockIndex{1, 0, 0}},
+                       .second = {0, "written too late", BlockIndex{0, 0, 0}},
+                       .says = {"nobody touches the element after that"}});
 }
 
 TEST(WrongHandOver, ReadBeforeTheAcquireToo) {

@@ -256,7 +256,7 @@ TEST(AtomicsOracle, AgreesOnRandomLaunches) {
             // Before a block's first atomic access one of several readers is kept.
             missed += !expected.empty();
             clean += expected.empty();
-            if (!expected.empty() && missed > kLaunches / 500) FAIL() << "the machine saw no race";
+            if (!expected.empty() && missed > kLaunches / 5000) FAIL() << "the machine saw no race";
             continue;
         }
         ++races;
@@ -279,9 +279,6 @@ TEST(AtomicsOracle, AgreesOnRandomLaunches) {
     EXPECT_GT(races - between_blocks, kLaunches / 20);
     EXPECT_GT(between_blocks, kLaunches / 20);
     EXPECT_GT(clean, kLaunches / 20);
-    RecordProperty("missed", missed);
-    std::cout << "races " << races << " between blocks " << between_blocks << " clean " << clean << " missed " << missed
-              << "\n";
 }
 
 }  // namespace
