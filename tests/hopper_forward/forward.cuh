@@ -336,6 +336,8 @@ __global__ void __launch_bounds__(Shape::threads, 1)
                     for (; j * B_c >= seen; --j) {
                         K_full[k.stage].wait(k.parity);  // or an arrival of this round would count for the one before
                         if (simt::elect_one()) K_empty[k.stage].arrive();
+                        take_turn();  // the others wait for this one's
+                        pass_turn();
                         V_full[k.stage].wait(k.parity);
                         release(V_empty, k);
                     }
