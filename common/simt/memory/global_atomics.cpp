@@ -173,8 +173,8 @@ void GlobalShadow::hand_in_lists() {
         }
         GlobalLaunchShadow::Touch touch{.region = listed.region, .cell = listed.cell};
         for (const ListedAccess& access : all)
-            (access.deed == Deed::writes ? touch.write : touch.read) = {
-                access.warp * 32 + std::countr_zero(access.lanes), access.tensor, access.site};
+            (access.deed == Deed::writes ? touch.write : touch.read) =
+                GlobalAccessRecord{access.warp * 32 + std::countr_zero(access.lanes), access.tensor, access.site};
         hand_in.take(std::span(&touch, 1));
     }
     for (const auto& [address, read] : unwritten_) {
