@@ -20,9 +20,9 @@ inline namespace cuda {
 template <class T, int Rank>
 struct alignas(64) TensorMap {
     static_assert(Rank >= 2 && Rank <= kMostMapDimensions, "a tensor map has 2 to 5 dimensions");
-    using Element = T;
-    static constexpr int rank = Rank;
-    std::uint64_t bits[16];
+    using Element = T;                 ///< of the tensor
+    static constexpr int rank = Rank;  ///< its dimensions
+    std::uint64_t bits[16];            ///< a CUtensorMap
 };
 
 /// Fills in `bits`. Where nothing is added up, `type` may be missing: then elements are but bits. Throws
@@ -40,6 +40,7 @@ constexpr std::optional<ElementType> map_element_type() {
     return std::nullopt;
 }
 
+/// The map of a shape; tensor_map() makes both.
 template <class T, int Rank>
 TensorMap<T, Rank> make_tensor_map(const char* name, const TensorMapShape& shape) {
     TensorMap<T, Rank> map;

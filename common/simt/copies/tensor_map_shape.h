@@ -18,20 +18,21 @@ inline constexpr int kMostMapDimensions = 5;
 /// than its argument has: with the last dimension cut in two, or several joined.
 template <int Rank>
 struct TensorShape {
-    std::array<std::int64_t, Rank> extents{}, strides{};
+    std::array<std::int64_t, Rank> extents{};  ///< elements along each dimension
+    std::array<std::int64_t, Rank> strides{};  ///< elements from one to the next
 };
 
 /// The numbers in a tensor map, in the order of the tensor's dimensions: outermost first. (CUtensorMap has them the
 /// other way round.) Those beyond `rank` are unused.
 struct TensorMapShape {
-    void* data = nullptr;
-    int rank = 0;
+    void* data = nullptr;                                         ///< element (0, …, 0)
+    int rank = 0;                                                 ///< dimensions
     std::array<std::int64_t, kMostMapDimensions> extents{};       ///< elements along each dimension
     std::array<std::int64_t, kMostMapDimensions> byte_strides{};  ///< from one element to the next
     std::array<int, kMostMapDimensions> box{};                    ///< what one copy spans, before steps
     std::array<int, kMostMapDimensions> steps{};                  ///< of `box` every so many-th element is copied
-    Swizzle swizzle = Swizzle::none;
-    int element_bytes = 0;
+    Swizzle swizzle = Swizzle::none;                              ///< of the tiles that copies fill
+    int element_bytes = 0;                                        ///< of each element
 
     /// How many elements of a dimension a copy has.
     int count(int dimension) const {
@@ -46,6 +47,7 @@ struct TensorMapShape {
         for (int d = 0; d + 1 < rank; ++d) rows *= count(d);
         return rows;
     }
+    /// What a copy brings, zeros for what lies outside included.
     std::size_t bytes() const { return std::size_t(rows()) * std::size_t(columns()) * std::size_t(element_bytes); }
 };
 

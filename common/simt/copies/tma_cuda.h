@@ -124,12 +124,13 @@ __device__ __forceinline__ void load_box(std::uint32_t to, const TensorMap<T, Ra
 
 /// What is done with a box of shared memory on its way to global memory, in PTX's words.
 struct StoreBox {
-    static constexpr char instruction[] = "cp.async.bulk.tensor";
-    static constexpr char operation[] = "";
+    static constexpr char instruction[] = "cp.async.bulk.tensor";  ///< its name
+    static constexpr char operation[] = "";                        ///< and what follows it
 };
+/// The same where it is added to what is there.
 struct AddBox {
-    static constexpr char instruction[] = "cp.reduce.async.bulk.tensor";
-    static constexpr char operation[] = ".add";
+    static constexpr char instruction[] = "cp.reduce.async.bulk.tensor";  ///< its name
+    static constexpr char operation[] = ".add";                           ///< and what follows it
 };
 
 /// One cp.async.bulk.tensor or cp.reduce.async.bulk.tensor to global memory.

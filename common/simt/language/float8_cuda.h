@@ -16,8 +16,8 @@ inline namespace cuda {
 // with one more for each. On others cuda_fp8.h computes the same bits in software, some sixty instructions for each
 // code; so a kernel that only stores in 8 bits needs no feature.
 
-using e4m3 = __nv_fp8_e4m3;
-using e5m2 = __nv_fp8_e5m2;
+using e4m3 = __nv_fp8_e4m3;  ///< 4 bits of exponent, 3 of mantissa
+using e5m2 = __nv_fp8_e5m2;  ///< 5 bits of exponent, 2 of mantissa
 
 /// One of the 8-bit types.
 template <class T>

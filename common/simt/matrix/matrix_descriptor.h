@@ -21,6 +21,7 @@ struct MatrixDescriptor {
     unsigned base_offset;   ///< bits 49 to 51: of a pattern that does not begin at a multiple of its size; 0 for tiles
     Swizzle swizzle;        ///< bits 62 and 63: 0 none, 1 for 128 bytes, 2 for 64, 3 for 32
 
+    /// What such bits say.
     __host__ __device__ static constexpr MatrixDescriptor from_bits(std::uint64_t bits) {
         const unsigned mode = unsigned(bits >> 62);
         return {std::uint32_t(bits & 0x3fff) * 16, std::uint32_t(bits >> 16 & 0x3fff) * 16,
@@ -31,6 +32,7 @@ struct MatrixDescriptor {
                             : Swizzle::b32};
     }
 
+    /// The bits that say this.
     __host__ __device__ constexpr std::uint64_t bits() const {
         return std::uint64_t(address / 16 & 0x3fff) | std::uint64_t(leading / 16 & 0x3fff) << 16 |
                std::uint64_t(stride / 16 & 0x3fff) << 32 | std::uint64_t(base_offset & 7) << 49 |

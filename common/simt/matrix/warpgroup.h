@@ -19,9 +19,11 @@ enum class Major {
 /// Fragments for wgmma.mma_async.m64nNk16", D). Warp w has rows 16 w to 16 w + 15; in it lanes hold each group of eight
 /// columns as they hold the C of mma.m16n8k16 (fragments.h).
 struct AccumulatorLayout {
+    /// Its row in D.
     __host__ __device__ static constexpr int row(int thread, int i) {
         return thread % kWarpgroup / 32 * 16 + thread % 32 / 4 + i / 2 % 2 * 8;
     }
+    /// Its column in D.
     __host__ __device__ static constexpr int column(int thread, int i) { return i / 4 * 8 + thread % 4 * 2 + i % 2; }
 };
 

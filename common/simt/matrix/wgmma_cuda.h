@@ -49,7 +49,9 @@ class Accumulator : public AccumulatorLayout {
     static_assert(N % 8 == 0 && 8 <= N && N <= 256, "wgmma has columns by eights, up to 256");
     static constexpr int size = N / 2;  ///< elements of a thread
 
+    /// Element i.
     __device__ __forceinline__ float& operator[](int i) { return elements[i]; }
+    /// Its value.
     __device__ __forceinline__ float operator[](int i) const { return elements[i]; }
 
     float elements[size];  ///< for the instructions
@@ -60,7 +62,9 @@ class Accumulator : public AccumulatorLayout {
 template <class T>
 class OperandA {
   public:
+    /// Register r becomes `bits`: two elements of 16 bits, or four of 8.
     __device__ __forceinline__ void set(int r, std::uint32_t bits) { registers[r] = bits; }
+    /// Register r.
     __device__ __forceinline__ std::uint32_t operator[](int r) const { return registers[r]; }
 
     std::uint32_t registers[4];  ///< for the instructions
@@ -84,6 +88,7 @@ __device__ __forceinline__ OperandA<T> to_operand(const Accumulator<N>& s, int k
 template <class T, Major major>
 class MatrixOperand {
   public:
+    /// The descriptor, for the instructions.
     __device__ __forceinline__ std::uint64_t bits() const { return bits_; }
     /// Of bits that no tile vouches for.
     __device__ __forceinline__ static MatrixOperand from_bits(std::uint64_t bits) { return MatrixOperand(bits); }
@@ -117,34 +122,42 @@ __device__ __forceinline__ auto mn_major(const Tile& tile, int row, int column) 
 /// How PTX names the products of T.
 template <class T>
 struct ProductKind;
+/// Those of f16.
 template <>
 struct ProductKind<__half> {
-    static constexpr char types[] = "k16.f32.f16.f16";
+    static constexpr char types[] = "k16.f32.f16.f16";  ///< k, and the types of D, A and B
 };
+/// Those of bf16.
 template <>
 struct ProductKind<__nv_bfloat16> {
-    static constexpr char types[] = "k16.f32.bf16.bf16";
+    static constexpr char types[] = "k16.f32.bf16.bf16";  ///< k, and the types of D, A and B
 };
+/// Those of e4m3.
 template <>
 struct ProductKind<__nv_fp8_e4m3> {
-    static constexpr char types[] = "k32.f32.e4m3.e4m3";
+    static constexpr char types[] = "k32.f32.e4m3.e4m3";  ///< k, and the types of D, A and B
 };
+/// Those of e5m2.
 template <>
 struct ProductKind<__nv_fp8_e5m2> {
-    static constexpr char types[] = "k32.f32.e5m2.e5m2";
+    static constexpr char types[] = "k32.f32.e5m2.e5m2";  ///< k, and the types of D, A and B
 };
 
 /// The end of the instruction: nothing is negated; A and B as they lie, or transposed (the mn-major ones).
 struct NoTransposition {
-    static constexpr char text[] = ", 1, 1";
+    static constexpr char text[] = ", 1, 1";  ///< of 8-bit operands, which cannot be transposed
 };
+/// The same for 16-bit operands in shared memory.
 template <Major a, Major b>
 struct Transposition {
+    /// Scales of A and B, then whether each is transposed.
     static constexpr char text[] = {
         ',', ' ', '1', ',', ' ', '1', ',', ' ', a == Major::mn ? '1' : '0', ',', ' ', b == Major::mn ? '1' : '0', '\0'};
 };
+/// The same where A comes from registers, as it is.
 template <Major b>
 struct TranspositionOfB {
+    /// Scales of A and B, then whether B is transposed.
     static constexpr char text[] = {',', ' ', '1', ',', ' ', '1', ',', ' ', b == Major::mn ? '1' : '0', '\0'};
 };
 

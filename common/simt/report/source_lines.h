@@ -16,11 +16,13 @@ struct SourceLine {
     unsigned branch = 0;
     unsigned column = 0;  ///< in the line; 0: unknown
 
+    /// Whether both are of one line, in one function.
     bool same_line(const SourceLine& other) const { return function == other.function && site == other.site; }
     /// Unless columns say otherwise.
     bool same_column(const SourceLine& other) const {
         return same_line(other) && (column == other.column || column == 0 || other.column == 0);
     }
+    /// And of one branch of it.
     bool same_branch(const SourceLine& other) const { return same_line(other) && branch == other.branch; }
 };
 

@@ -35,6 +35,7 @@ inline constexpr const char* kNoBarriers = "mbarrier: not in the architecture th
 /// One barrier, by its address: pass it by value.
 class Mbarrier {
   public:
+    /// The one that lies there in shared memory.
     __device__ __forceinline__ explicit Mbarrier(std::uint32_t address) : address_(address) {}
 
     /// Makes it: from now on, `count` arrivals complete a phase. By one thread; publish_barriers() follows.
@@ -132,6 +133,7 @@ class Mbarrier {
 template <int Count>
 class SharedBarriers {
   public:
+    /// Those from there on; the arena makes them.
     __device__ __forceinline__ explicit SharedBarriers(const void* first) : first_(shared_address(first)) {}
     /// Barrier i.
     __device__ __forceinline__ Mbarrier operator[](int i) const { return Mbarrier(first_ + unsigned(i) * 8); }

@@ -10,7 +10,9 @@ enum class Order {
     acq_rel,  ///< both
 };
 
+/// Whether it is one of those that acquire.
 constexpr bool acquires(Order order) { return order == Order::acquire || order == Order::acq_rel; }
+/// Whether it is one of those that release.
 constexpr bool releases(Order order) { return order == Order::release || order == Order::acq_rel; }
 
 }  // namespace simt

@@ -32,10 +32,10 @@ constexpr std::size_t panel_bytes(std::size_t rows, std::size_t columns) {
 /// `PanelRows`: rows that lie in a panel, where these are only some of them.
 template <int Bytes, int Rows, int Columns, Swizzle S, int PanelRows = Rows>
 struct PanelLayout {
-    static constexpr Swizzle swizzle = S;
-    static constexpr unsigned exchanged_bits = swizzle_bits(S);
-    static constexpr int panel_columns = S == Swizzle::none ? Columns : int(swizzle_span(S)) / Bytes;
-    static constexpr int panels = Columns / panel_columns;
+    static constexpr Swizzle swizzle = S;                        ///< how its pieces are exchanged
+    static constexpr unsigned exchanged_bits = swizzle_bits(S);  ///< of an offset: those that the row changes
+    static constexpr int panel_columns = S == Swizzle::none ? Columns : int(swizzle_span(S)) / Bytes;  ///< of one panel
+    static constexpr int panels = Columns / panel_columns;                     ///< side by side in the matrix
     static constexpr int row_bytes = panel_columns * Bytes;                    ///< from one row of a panel to the next
     static constexpr int panel_stride = PanelRows * row_bytes;                 ///< bytes from one panel to the next
     static constexpr std::size_t bytes = std::size_t{Rows} * Columns * Bytes;  ///< of these rows alone
