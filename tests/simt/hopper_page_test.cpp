@@ -22,8 +22,8 @@ namespace {
 /// fetches.
 template <int Stages>
 __global__ void __launch_bounds__(160, 1)
-    scores_kernel(const __grid_constant__ TensorMap<const f16, 2> Q_map,
-                  const __grid_constant__ TensorMap<const f16, 2> K_map, GlobalTensor<float, 2> S, int tiles) {
+    ring_scores_kernel(const __grid_constant__ TensorMap<const f16, 2> Q_map,
+                       const __grid_constant__ TensorMap<const f16, 2> K_map, GlobalTensor<float, 2> S, int tiles) {
     SharedArena arena;
     const auto Q_ring = arena.panels<f16, 64 * Stages, 64, Swizzle::b128>("Q");
     const auto K_ring = arena.panels<f16, 64 * Stages, 64, Swizzle::b128>("K");
@@ -322,8 +322,8 @@ TEST_F(HopperPage, TheKernelMultiplies) {
     }
     const auto Q_map = tile_map<const f16, 2, 64, 64, Swizzle::b128>(argument("Q", q.base, 64, columns));
     const auto check = [&](auto stages) {
-        launch("scores_kernel", config_of({.block = 160, .shared_bytes = 2 * stages * kTile + 64}),
-               scores_kernel<stages>, Q_map, map(columns), s.view<2>(), 2);
+        launch("ring_scores_kernel", config_of({.block = 160, .shared_bytes = 2 * stages * kTile + 64}),
+               ring_scores_kernel<stages>, Q_map, map(columns), s.view<2>(), 2);
         for (int i = 0; i < 64; ++i)
             for (int j = 0; j < 64; ++j) {
                 float sum = 0;

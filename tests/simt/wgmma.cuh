@@ -165,8 +165,8 @@ void launch_product(const ProductTrial& t) {
 
 template <class T>
 __global__ void __launch_bounds__(128, 1)
-    scores_kernel(simt::GlobalTensor<const T, 2> q, simt::GlobalTensor<const T, 2> k, simt::GlobalTensor<const T, 2> v,
-                  simt::GlobalTensor<float, 2> o) {
+    product_chain_kernel(simt::GlobalTensor<const T, 2> q, simt::GlobalTensor<const T, 2> k,
+                         simt::GlobalTensor<const T, 2> v, simt::GlobalTensor<float, 2> o) {
     const int thread = int(threadIdx.x);
     simt::SharedArena arena;
     const auto Q_i = arena.panels<T, 64, 64, simt::Swizzle::b128>("Q_i");
@@ -203,7 +203,7 @@ void launch_scores(const ScoresTrial& t) {
         config.blockDim = dim3(128);
         config.dynamicSmemBytes = 3 * simt::panel_bytes<T>(64, 64);
         config.stream = static_cast<cudaStream_t>(t.stream);
-        simt::launch("scores_kernel", config, scores_kernel<T>, simt::global_tensor<const T, 2>(t.q),
+        simt::launch("product_chain_kernel", config, product_chain_kernel<T>, simt::global_tensor<const T, 2>(t.q),
                      simt::global_tensor<const T, 2>(t.k), simt::global_tensor<const T, 2>(t.v),
                      simt::global_tensor<float, 2>(t.o));
     };
