@@ -369,7 +369,6 @@ void SharedMemory::land_of_agent(std::size_t offset, std::size_t bytes, std::siz
 void SharedMemory::read_by_agent(std::size_t offset, std::size_t bytes, std::size_t element_bytes, int thread,
                                  int agent, std::uint32_t interval, SourceSite site) {
     for_each_line(offset, bytes, element_bytes, [&](Elements elements) {
-        // Notes first: they make room for cells that the kernel's own accesses have not yet asked for.
         with_notes(elements, [&](const Cell& c, const Sites& sites, std::size_t at) {
             if (c.write_interval < first_interval_) [[unlikely]]
                 uninitialised(cell_of(at, elements.width), thread, site);

@@ -375,7 +375,7 @@ class SharedMemory {
 
     bool may_be_of_bare_pointer(std::size_t offset, int thread) const;
 
-    /// Calls use(cell, its sites, index of a cell that stands for it in messages) for the notes of 16 bytes and less.
+    /// Calls use(cell, its sites, the offset that it begins at) for the notes of 16 bytes and less.
     template <class Use>
     void with_notes(Elements elements, Use&& use);
     void check_shown(const Cell& c, const char* does, std::size_t offset, int thread, SourceSite site,
