@@ -12,8 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "common/simt/launch/block_queue.h"
+#include "common/simt/launch/crew.h"
 #include "common/simt/launch/launch_bounds.h"
-#include "common/simt/machine/drawn_order.h"
 #include "common/simt/machine/schedule.h"
 #include "common/simt/memory/global_shadow.h"
 #include "common/simt/report/trace.h"
@@ -29,31 +30,6 @@ std::map<KernelKey, int> max_dynamic_shared_bytes;
 constexpr const char* kUnnamed = "kernel";
 thread_local const char* launch_name = kUnnamed;
 thread_local Counters counters_of_last_launch;
-
-/// Blocks own stacks and shadow memory that are costly to map, so they outlive the launch and are lent to its workers.
-class BlockPool {
-  public:
-    std::unique_ptr<Block> take() {
-        const std::scoped_lock lock(mutex_);
-        if (free_.empty()) return std::make_unique<Block>();
-        std::unique_ptr<Block> block = std::move(free_.back());
-        free_.pop_back();
-        return block;
-    }
-    void give_back(std::unique_ptr<Block> block) {
-        const std::scoped_lock lock(mutex_);
-        free_.push_back(std::move(block));
-    }
-
-  private:
-    std::mutex mutex_;
-    std::vector<std::unique_ptr<Block>> free_;
-};
-
-BlockPool& pool() {
-    static BlockPool instance;
-    return instance;
-}
 
 int shared_limit(KernelKey kernel, const Device& device) {
     const std::scoped_lock lock(attributes_mutex);
@@ -95,28 +71,6 @@ class EndOfLaunch {
 bool within(const dim3& size, unsigned x, unsigned y, unsigned z) {
     return size.x >= 1 && size.y >= 1 && size.z >= 1 && size.x <= x && size.y <= y && size.z <= z;
 }
-
-/// The blocks of a grid, handed out one by one in the order of the hardware, x fastest, or in one drawn from a seed.
-class BlockQueue {
-  public:
-    BlockQueue(dim3 grid, Schedule schedule) : grid_(grid), count_(grid.volume()), order_(count_, schedule.seed) {}
-
-    bool next(std::size_t& number, uint3& index) {
-        const std::size_t turn = next_.fetch_add(1, std::memory_order_relaxed);
-        if (turn >= count_) return false;
-        number = order_.at(turn);
-        index = {unsigned(number % grid_.x), unsigned(number / grid_.x % grid_.y),
-                 unsigned(number / grid_.x / grid_.y)};
-        return true;
-    }
-    void stop() { next_.store(count_, std::memory_order_relaxed); }
-
-  private:
-    dim3 grid_;
-    std::size_t count_;
-    DrawnOrder order_;
-    std::atomic<std::size_t> next_{0};
-};
 
 }  // namespace
 
@@ -188,6 +142,16 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
     const EndOfLaunch end(shadow);
     GlobalLaunchShadow& global = *shadow;
     std::atomic<bool> needs_clocks = false;
+    const auto alone = kOneBlockAtATime ? std::unique_lock(one_block_at_a_time) : std::unique_lock<std::mutex>();
+    const Schedule schedule = current_schedule();
+    const std::size_t blocks = config.gridDim.volume();
+    // A trace shows blocks in their order, and the same ones on every run; a seed gives one order of all.
+    const std::size_t workers =
+        trace || schedule.seed || kOneBlockAtATime ? 1 : std::min<std::size_t>(cpu_workers(), blocks);
+    if (schedule.seed) global.sums.make_in_any_order();
+    const std::size_t fit = Residents::per_multiprocessor(device, int(config.blockDim.volume()),
+                                                          config.dynamicSmemBytes + static_shared_bytes_of(kernel));
+    Residents residents(fit * std::size_t(std::max(1, device.multiprocessors)), fit, int(workers));
     const Block::Launch launch{.kernel = name,
                                .device = device,
                                .grid = config.gridDim,
@@ -199,61 +163,28 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
                                .needs_clocks = needs_clocks,
                                .trace = trace,
                                .budget = block_budget(),
+                               .residents = residents,
                                .kernel_code = reinterpret_cast<const void*>(kernel),
                                .body = body,
                                .arguments = arguments};
-    const auto alone = kOneBlockAtATime ? std::unique_lock(one_block_at_a_time) : std::unique_lock<std::mutex>();
-    const Schedule schedule = current_schedule();
     BlockQueue queue(config.gridDim, schedule);
     std::mutex results_mutex;
     Counters counters;
     std::exception_ptr failure;
     std::size_t failed_block = SIZE_MAX;
-    const auto work = [&] {
-        std::size_t number = SIZE_MAX;
-        std::exception_ptr error;
-        Counters counted;
-        try {
-            std::unique_ptr<Block> block = pool().take();
-            std::optional<Block::Session> session(std::in_place, *block, launch.budget);
-            const auto hand_in_trace = [&] {
-                if (!trace) return;
-                trace->end_block(block->take_trace());
-                counted += trace->launch().blocks.back().counters;
-            };
-            try {
-                for (uint3 index; queue.next(number, index);) {
-                    block->run(launch, index);
-                    hand_in_trace();
-                    if (global.has_conflict()) queue.stop();  // what comes first is known, or about to be handed in
-                }
-            } catch (...) {
-                queue.stop();
-                error = std::current_exception();
-                hand_in_trace();
-            }
-            counted += block->traffic.take();
-            session.reset();
-            pool().give_back(std::move(block));
-        } catch (...) {
-            queue.stop();
-            error = std::current_exception();
-        }
+    const auto work = [&](int number) {
+        const WorkerResult result = run_blocks(launch, queue, number);
         const std::scoped_lock lock(results_mutex);
-        counters += counted;
-        if (error && number <= failed_block) {
-            failure = error;
-            failed_block = number;
+        counters += result.counted;
+        if (result.error && result.failed_block <= failed_block) {
+            failure = result.error;
+            failed_block = result.failed_block;
         }
     };
     {
         std::vector<std::jthread> helpers;
-        // A trace shows blocks in their order, and the same ones on every run; a seed gives one order of all.
-        const std::size_t workers = trace || schedule.seed || kOneBlockAtATime
-                                        ? 1
-                                        : std::min<std::size_t>(cpu_workers(), config.gridDim.volume());
-        for (std::size_t i = 1; i < workers; ++i) helpers.emplace_back(work);
-        work();
+        for (std::size_t i = 1; i < workers; ++i) helpers.emplace_back(work, int(i));
+        work(0);
     }
     if (std::optional<MachineError::Report> race = global.conflict(failed_block)) {
         race->kernel = name;

@@ -25,7 +25,7 @@ std::uint64_t mixed(std::uint64_t x) {
 
 }  // namespace
 
-void Block::run(const Launch& launch, uint3 index) {
+void Block::begin(const Launch& launch, uint3 index) {
     const int threads = static_cast<int>(launch.block.volume());
     if (shape_.x != launch.block.x || shape_.y != launch.block.y || shape_.z != launch.block.z) {
         shape_ = launch.block;
@@ -60,37 +60,70 @@ void Block::run(const Launch& launch, uint3 index) {
     meetings_unwatched_ = launch.budget.meetings ? launch.budget.meetings : std::numeric_limits<std::uint64_t>::max();
     ticks_ = quiet_ticks_ = events_at_tick_ = 0;
     interrupted_ = false;
-    current_ = this;
-    blockDim = launch.block;
-    gridDim = launch.grid;
-    blockIdx = index;
     shared.start_block(launch.shared_bytes);
     for (Warp& w : warps_) w.interval = w.since = shared.block_interval();
     has_clocks_ = false;
     agents_.clear();
     warpgroups_.clear();
-    const std::uint64_t number =
-        index.x + std::uint64_t{launch.grid.x} * (index.y + std::uint64_t{launch.grid.y} * index.z);
+    number_ = index.x + std::uint64_t{launch.grid.x} * (index.y + std::uint64_t{launch.grid.y} * index.z);
     const std::uint64_t seed = current_schedule().seed;
-    drawn_ = seed ? mixed(seed + mixed(number)) | 1 : 0;
-    global.start_block(launch.global, number);
-    recorder_ = launch.trace && launch.trace->wants_block(number) ? &own_recorder_ : nullptr;
+    drawn_ = seed ? mixed(seed + mixed(number_)) | 1 : 0;
+    global.start_block(launch.global, number_);
+    recorder_ = launch.trace && launch.trace->wants_block(number_) ? &own_recorder_ : nullptr;
     if (recorder_) recorder_->start_block(launch.trace->launch(), shared, threads);
     traffic.start_block(launch.count, threads, recorder_);
     for (const auto& [kind, companion] : companions_) companion->start_block(threads);
 
     current_thread_ = 0;
     fiber_ = &fibers_[0];
-    threadIdx = fibers_[0].index;
+    next_ = fiber_->stack;
+    stands_still_ = is_abandoned_ = false;
+    had_news_ = true;
+    spins_.start_block();
+    looking_thread_ = -1;
+    turns_given_ = 0;
+    wait_ = {};
+    wait_.block = {index.x, index.y, index.z};
     enter_warp(0);
     if (launch.needs_clocks.load(std::memory_order_relaxed)) order_by_clocks();
-    sanitized_home_.start_here();
     start_.enter();
-    sanitized_home_.leave_for(fibers_[0].sanitized);
+}
+
+bool Block::go_on() {
+    current_ = this;
+    blockDim = launch_->block;
+    gridDim = launch_->grid;
+    blockIdx = index_;
+    threadIdx = fiber_->index;
+    stands_still_ = false;
+    if (!had_news_) ticks_ = quiet_ticks_ = 0;  // what it took to wait is not the block's own time
+    sanitized_home_.start_here();
+    sanitized_home_.leave_for(fiber_->sanitized);
     in_kernel_ = true;
-    switch_stack(&home_, fibers_[0].stack);
+    switch_stack(&home_, next_);
     in_kernel_ = false;
     sanitized_home_.arrive(sanitized_home_);
+    current_ = nullptr;
+    return !stands_still_;
+}
+
+/// Nobody in the block can do anything but wait for other blocks. The next go_on() comes back here.
+void Block::stand_still() {
+    Fiber& fiber = *fiber_;
+    stands_still_ = true;
+    launch_->global.sums.make_in_any_order();
+    fiber.sanitized.leave_for(sanitized_home_);
+    switch_stack(&next_, home_);
+    fiber.sanitized.arrive(sanitized_home_);
+}
+
+void Block::abandon() {
+    is_abandoned_ = true;
+    end();
+}
+
+void Block::end() {
+    current_ = this;
     if (interrupted_) {
 #ifdef __x86_64__
         asm volatile("fninit");  // it may have been in the middle of a computation with the old registers
@@ -99,16 +132,16 @@ void Block::run(const Launch& launch, uint3 index) {
         if (recorder_) recorder_->fault(failure_->first.thread);
     }
     end_.pass();
-    if (failure_)
+    if (failure_ || is_abandoned_)
         for (Fiber& fiber : fibers_) fiber.sanitized.abandon();
 
     traffic.end_block();
     global.end_block();
     current_ = nullptr;
     if (failure_) {
-        failure_->kernel = launch.kernel;
-        failure_->block = {index.x, index.y, index.z};
-        failure_->threads_per_block = {launch.block.x, launch.block.y, launch.block.z};
+        failure_->kernel = launch_->kernel;
+        failure_->block = {index_.x, index_.y, index_.z};
+        failure_->threads_per_block = {launch_->block.x, launch_->block.y, launch_->block.z};
         throw MachineError(*std::exchange(failure_, std::nullopt));
     }
 }
@@ -502,16 +535,48 @@ bool Block::is_awaited(const Awaited& object) const {
 bool Block::let_others_go_first(SourceSite site) {
     if (is_looked_at()) [[unlikely]]
         look_at_sleeper(site);
+    return let_sibling_run() || let_something_happen();
+}
+
+/// Another thread of the block that can run goes on, and then, some time, the running one. False if there is none.
+bool Block::let_sibling_run() {
     Fiber& fiber = *fiber_;
     Warp& w = *warp_;
     const int own = current_thread_;
     const std::uint32_t bit = 1u << lane();
     w.runnable &= ~bit;
-    int next = w.runnable ? own / 32 * 32 + std::countr_zero(w.runnable) : find_runnable(own / 32);
+    const std::uint32_t later = w.runnable & static_cast<std::uint32_t>(~0ull << (lane() + 1));
+    const int next = later ? own / 32 * 32 + std::countr_zero(later) : find_runnable(own / 32);
     w.runnable |= bit;
-    if (next < 0) return let_something_happen();
+    if (next < 0) return false;
     wait({&fiber, make_current(fibers_[next], next)});
     return true;
+}
+
+void Block::note_find(const LookedAt& place, std::uint32_t bits) {
+    if (!spins_.finds(current_thread_, reinterpret_cast<std::uintptr_t>(place.address), bits, threads_)) return;
+    int runnable = 0;
+    for (const Warp& w : warps_) runnable += std::popcount(w.runnable);
+    if (++turns_given_ < runnable) {
+        let_sibling_run();
+        return;
+    }
+    turns_given_ = 0;
+    looked_at_ = place;
+    looking_thread_ = current_thread_;
+    stand_still();
+}
+
+const Residents::Wait& Block::awaits() {
+    if (wait_.thread == looking_thread_ && wait_.site == looked_at_.site) return wait_;
+    wait_.thread = looking_thread_;
+    wait_.site = looked_at_.site;
+    const auto address = reinterpret_cast<std::uintptr_t>(looked_at_.address);
+    wait_.what = "another value of " + (looked_at_.tensor >= 0 ? global_element_name(looked_at_.tensor, address)
+                                        : looked_at_.tensor == LookedAt::kShared
+                                            ? shared.element_name(shared.offset_of(looked_at_.address), wait_.thread)
+                                            : std::string("what lies at an address"));
+    return wait_;
 }
 
 void Block::release(ThreadClocks::Clock& into) {

@@ -23,8 +23,9 @@
 #include "common/simt/machine/companion.h"
 #include "common/simt/machine/fiber_stacks.h"
 #include "common/simt/machine/lookout.h"
+#include "common/simt/machine/residents.h"
+#include "common/simt/machine/spin_watch.h"
 #include "common/simt/machine/switch_stack.h"
-#include "common/simt/machine/worker_watch.h"
 #include "common/simt/memory/global_shadow.h"
 #include "common/simt/memory/sanitizers.h"
 #include "common/simt/memory/shared_memory.h"
@@ -64,6 +65,9 @@ inline constexpr int kWarpgroupThreads = 128;
 /// warp collective that still waits for others, or for what another thread is to do. The order is fixed (the lowest
 /// runnable thread of the same warp, then the next warp), so a kernel does the same thing on every run; a seed
 /// (ScopedOrder) draws another one of the warps.
+///
+/// A block whose threads can only wait for what another block is to do stands still, and its worker goes on with that
+/// one: begin(), then go_on() until the block has ended, then end().
 class Block final : private SharedMemory::Owner, private AccessListener {
   public:
     struct Launch {
@@ -77,6 +81,7 @@ class Block final : private SharedMemory::Owner, private AccessListener {
         std::atomic<bool>& needs_clocks;  ///< set by a block whose threads met as intervals cannot tell
         TraceLog* trace;                  ///< who listens, if somebody does
         Budget budget;                    ///< of each block
+        Residents& residents;             ///< the blocks that have begun
         const void* kernel_code;          ///< the kernel's function, which `body` calls
         void (*body)(const void*);
         const void* arguments;
@@ -88,22 +93,43 @@ class Block final : private SharedMemory::Owner, private AccessListener {
     /// The same, or null outside of blocks; for signal handlers.
     static Block* running() { return current_; }
 
-    /// While alive, the calling OS thread may run the block.
-    class Session {
-      public:
-        Session(Block& block, const Budget& budget) : block_(block), watch_(budget) {}
-        ~Session() { block_.stacks_.end_launch(); }
-        Session(const Session&) = delete;
-        Session& operator=(const Session&) = delete;
+    /// Makes ready to run block `index` of the launch.
+    void begin(const Launch& launch, uint3 index);
 
-      private:
-        Block& block_;
-        WorkerWatch watch_;
+    /// Runs it, on the calling OS thread. Whether it has ended, well or not; else it waits for others.
+    bool go_on();
+
+    /// After that. Throws MachineError if the kernel did something wrong; the Block can be used again afterwards.
+    void end();
+
+    /// Ends it where it stands, because others have failed.
+    void abandon();
+
+    /// Whether a thread has found something new in its last turn: only then could it do anything but wait.
+    bool take_news() { return had_news_ = spins_.take_news(); }
+
+    /// Whom it waits for, and who does. In the same words as long as that is the same.
+    const Residents::Wait& awaits();
+    std::uint64_t number() const { return number_; }
+
+    /// The OS thread that ran it is done with a launch.
+    void end_launch() { stacks_.end_launch(); }
+
+    /// What a thread looks at. Of no tensor, where nobody has named what lies there.
+    struct LookedAt {
+        const void* address = nullptr;
+        int tensor = kNoTensor;
+        SourceSite site{};
+        static constexpr int kShared = -1, kNoTensor = -2;
     };
+    /// The running thread has looked there, atomically, and found these bits. Where it looks in vain again and again,
+    /// others have a turn first: of this block, and then of other blocks.
+    [[gnu::noinline]] void note_find(const LookedAt& place, std::uint32_t bits);
 
-    /// Runs block `index` of the launch to its end. Throws MachineError if the kernel does something wrong; the Block
-    /// can be used again afterwards.
-    void run(const Launch& launch, uint3 index);
+    /// It has changed what others may look at.
+    [[gnu::noinline]] void note_change() {
+        if (launch_->residents.anybody_waits()) launch_->residents.note_change();
+    }
 
     // Both are inlined into the kernel down to the switch between stacks, unless a sanitizer forbids it. Measured with
     // the switch in block.cpp instead: a meeting took 8 ns rather than 6, and an unchecked attention kernel half as
@@ -420,6 +446,8 @@ class Block final : private SharedMemory::Owner, private AccessListener {
     [[gnu::noinline]] int next_runnable();
     int find_runnable(int own);
     bool let_something_happen();
+    bool let_sibling_run();
+    [[gnu::noinline]] void stand_still();
     std::string sleepers() const;
     [[gnu::noinline]] int join(Warp&, Call call, SourceSite site, const WarpInstruction* run, const CallPath& path);
     bool meet_each_other(const Pending& other, Call call, SourceSite site, const WarpInstruction* run,
@@ -450,6 +478,7 @@ class Block final : private SharedMemory::Owner, private AccessListener {
 
     const Launch* launch_ = nullptr;
     uint3 index_{};
+    std::uint64_t number_ = 0;
     BlockRecorder own_recorder_;
     BlockRecorder* recorder_ = nullptr;  // own_recorder_ while somebody wants to see this block, else null
     FiberStacks stacks_;
@@ -465,6 +494,12 @@ class Block final : private SharedMemory::Owner, private AccessListener {
     dim3 shape_{0, 0, 0};
     std::vector<Warp> warps_;
     StackPointer home_ = nullptr;
+    StackPointer next_ = nullptr;  // where the block goes on
+    bool stands_still_ = false, is_abandoned_ = false, had_news_ = true;
+    SpinWatch spins_;
+    LookedAt looked_at_;  // when it last stood still, by looking_thread_
+    int looking_thread_ = -1, turns_given_ = 0;
+    Residents::Wait wait_;
     [[no_unique_address]] SanitizedFiber sanitized_home_;
     SanitizedMeeting start_, end_;  // of all threads
     SanitizedBarrier order_;        // of __syncthreads()

@@ -16,6 +16,7 @@
 
 #include "common/simt/machine/block.h"
 #include "common/simt/machine/interrupted_context.h"
+#include "common/simt/machine/worker_watch.h"
 #include "common/simt/report/source_lines.h"
 
 // How a block ends that would not end by itself, or would end the program: loops without end, signals, exceptions.

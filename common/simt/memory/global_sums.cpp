@@ -33,8 +33,14 @@ void GlobalSums::end_block(std::uint64_t block, Log& log) {
 
 void GlobalSums::make_now(std::uint64_t block, Log& log) {
     std::unique_lock lock(mutex_);
-    next_changed_.wait(lock, [&] { return next_ == block; });
+    next_changed_.wait(lock, [&] { return next_ == block || in_any_order_; });
     log.make();
+}
+
+void GlobalSums::make_in_any_order() {
+    const std::scoped_lock lock(mutex_);
+    in_any_order_ = true;
+    next_changed_.notify_all();
 }
 
 }  // namespace cpu

@@ -42,10 +42,14 @@ class GlobalSums {
     /// it have ended.
     void make_now(std::uint64_t block, Log& log);
 
+    /// From now on that waits for nobody: a block before may itself wait for this one, or not have begun.
+    void make_in_any_order();
+
   private:
     std::mutex mutex_;
     std::condition_variable next_changed_;
-    std::uint64_t next_ = 0;                // the first block that has not ended
+    std::uint64_t next_ = 0;  // the first block that has not ended
+    bool in_any_order_ = false;
     std::map<std::uint64_t, Log> waiting_;  // of blocks that ended before it
 };
 

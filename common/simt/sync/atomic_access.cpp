@@ -1,5 +1,8 @@
 #include "common/simt/sync/atomic_access.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "common/simt/machine/block.h"
 
 namespace simt {
@@ -52,17 +55,25 @@ void access_atomically(const AtomicPlace& place, const AtomicUse& use, AtomicOpe
     void* const element = const_cast<void*>(place.address);
     (void)*static_cast<const volatile char*>(element);  // a stray pointer is found out before the board is locked
     const std::uint64_t self = block.global.block() * SharedMemory::kMostThreads + std::uint64_t(thread) + 1;
-    const AtomicBoard::Post found = board.access(reinterpret_cast<std::uintptr_t>(element), self, use, published,
-                                                 [&] { return operation(element, argument); });
+    std::uint32_t before = 0;
+    bool changed = false;
+    const AtomicBoard::Post found = board.access(reinterpret_cast<std::uintptr_t>(element), self, use, published, [&] {
+        std::memcpy(&before, element, std::min(place.bytes, sizeof before));
+        return changed = operation(element, argument);
+    });
+    if (changed) block.note_change();
     if (!place.is_shared) {
         block.global.end_atomic(use, place.tensor, place.address, place.bytes, thread, interval, place.site,
                                 found.number);
         board.note({block.global.block(), thread, place.site, reinterpret_cast<std::uintptr_t>(element), place.tensor,
                     use, published != nullptr, use.reads && use.acquires});
     }
-    if (!use.reads || !found.released) return;
-    block.global.begin_to_list();
-    hand_over.take(now(block), found.released, use.acquires, block.global.clocks());
+    if (!use.reads) return;
+    if (found.released) {
+        block.global.begin_to_list();
+        hand_over.take(now(block), found.released, use.acquires, block.global.clocks());
+    }
+    block.note_find({element, place.is_shared ? Block::LookedAt::kShared : place.tensor, place.site}, before);
 }
 
 void fence_all_blocks() {

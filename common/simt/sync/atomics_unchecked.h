@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
+#include <cstdint>
 #include <type_traits>
 
+#include "common/simt/machine/block.h"
 #include "common/simt/sync/memory_order.h"
 
 // See common/simt/sync/atomics_cuda.h. The processor's own atomics, all of them in one order, and nobody checks.
@@ -11,15 +14,34 @@
 namespace simt {
 inline namespace unchecked {
 
+namespace atomics {
+
+/// A read has found this: who waits for another value lets others go on.
+template <class T>
+T found(const T& element, T value) {
+    Block::current().note_find({.address = &element}, std::bit_cast<std::uint32_t>(value));
+    return value;
+}
+
+/// A write has changed this; the old value, if it is one.
+template <class T>
+T changed(const T& element, T old) {
+    Block::current().note_change();
+    return found(element, old);
+}
+
+}  // namespace atomics
+
 inline void fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 
 template <Order order = Order::relaxed, class T>
 T atomic_add(T& element, std::type_identity_t<T> value) {
-    return std::atomic_ref<T>(element).fetch_add(value);
+    return atomics::changed(element, std::atomic_ref<T>(element).fetch_add(value));
 }
 template <class T>
 void reduce_add(T& element, std::type_identity_t<T> value) {
     std::atomic_ref<T>(element).fetch_add(value);
+    Block::current().note_change();
 }
 template <Order order = Order::relaxed, class T>
 T atomic_max(T& element, std::type_identity_t<T> value) {
@@ -27,32 +49,33 @@ T atomic_max(T& element, std::type_identity_t<T> value) {
     T old = atomic.load();
     while (!atomic.compare_exchange_weak(old, std::max(old, value))) {
     }
-    return old;
+    return atomics::changed(element, old);
 }
 template <Order order = Order::relaxed, class T>
 T atomic_exchange(T& element, std::type_identity_t<T> value) {
-    return std::atomic_ref<T>(element).exchange(value);
+    return atomics::changed(element, std::atomic_ref<T>(element).exchange(value));
 }
 template <Order order = Order::relaxed, class T>
 T atomic_compare_exchange(T& element, std::type_identity_t<T> expected, std::type_identity_t<T> value) {
-    std::atomic_ref<T>(element).compare_exchange_strong(expected, value);
-    return expected;
+    const bool exchanged = std::atomic_ref<T>(element).compare_exchange_strong(expected, value);
+    return exchanged ? atomics::changed(element, expected) : atomics::found(element, expected);
 }
 template <class T>
 T load_acquire(T& element) {
-    return std::atomic_ref<T>(element).load();
+    return atomics::found(element, std::atomic_ref<T>(element).load());
 }
 template <class T>
 T load_relaxed(T& element) {
-    return std::atomic_ref<T>(element).load();
+    return atomics::found(element, std::atomic_ref<T>(element).load());
 }
 template <class T>
 void store_release(T& element, std::type_identity_t<T> value) {
     std::atomic_ref<T>(element).store(value);
+    Block::current().note_change();
 }
 template <class T>
 void store_relaxed(T& element, std::type_identity_t<T> value) {
-    std::atomic_ref<T>(element).store(value);
+    store_release(element, value);
 }
 
 }  // namespace unchecked

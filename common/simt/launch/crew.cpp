@@ -1,0 +1,227 @@
+#include "common/simt/launch/crew.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/simt/machine/worker_watch.h"
+#include "common/simt/report/trace.h"
+
+namespace simt {
+inline namespace cpu {
+namespace {
+
+/// Blocks own stacks and shadow memory that are costly to map, so they outlive the launch and are lent to its workers.
+class BlockPool {
+  public:
+    std::unique_ptr<Block> take() {
+        const std::scoped_lock lock(mutex_);
+        if (free_.empty()) return std::make_unique<Block>();
+        std::unique_ptr<Block> block = std::move(free_.back());
+        free_.pop_back();
+        return block;
+    }
+    void give_back(std::unique_ptr<Block> block) {
+        const std::scoped_lock lock(mutex_);
+        if (free_.size() < kMostKept) free_.push_back(std::move(block));
+    }
+
+  private:
+    static constexpr std::size_t kMostKept = 256;  // the machines with most cores have no more workers
+
+    std::mutex mutex_;
+    std::vector<std::unique_ptr<Block>> free_;
+};
+
+BlockPool& pool() {
+    static BlockPool instance;
+    return instance;
+}
+
+/// So long must nothing new be found before it counts as certain that nothing will: a loop may count its turns.
+constexpr int kPatientTurns = 4096, kPatientRounds = 64;
+
+/// Without news, so many rounds after the last block another one begins, whatever else those that run may find.
+constexpr int kRoundsBetween = 8;
+
+/// The blocks that one worker has begun.
+class Crew {
+  public:
+    Crew(const Block::Launch& launch, BlockQueue& queue, int worker)
+        : launch_(launch), queue_(queue), worker_(worker), watch_(launch.budget) {}
+
+    ~Crew() {
+        launch_.residents.is_done(worker_);
+        for (auto* blocks : {&begun_, &spare_})
+            for (std::unique_ptr<Block>& block : *blocks) {
+                block->end_launch();
+                pool().give_back(std::move(block));
+            }
+    }
+    Crew(const Crew&) = delete;
+    Crew& operator=(const Crew&) = delete;
+
+    void work(WorkerResult& result) {
+        try {
+            while (begin_one() || !begun_.empty() || waits_for_room()) {
+                while (!begun_.empty() && run_round()) {
+                }
+                if (queue_.is_stopped() && !had_news_) break;
+            }
+        } catch (...) {
+            queue_.stop();
+            result.error = std::current_exception();
+            result.failed_block = at_work_on_;
+        }
+        while (!begun_.empty()) {
+            Block& block = *begun_.back();
+            block.abandon();
+            hand_in(block);
+            spare_.push_back(std::move(begun_.back()));
+            begun_.pop_back();
+        }
+        result.counted += counted_;
+    }
+
+  private:
+    /// Another block begins, if there is one, and room for it.
+    bool begin_one() {
+        if (queue_.is_empty() || !launch_.residents.take_room(1)) return false;
+        uint3 index;
+        if (!queue_.next(index)) {
+            launch_.residents.give_room_back(1);
+            return false;
+        }
+        launch_.residents.is_at_work(worker_);
+        rounds_without_news_ = rounds_since_begin_ = 0;
+        if (spare_.empty()) spare_.push_back(pool().take());
+        spare_.back()->begin(launch_, index);
+        // Nobody takes turns in the order of their numbers on a GPU; a seed draws another one.
+        const auto place = queue_.seed() ? std::ptrdiff_t((queue_.seed() * 7 + index.x) % (begun_.size() + 1))
+                                         : std::ptrdiff_t(begun_.size());
+        begun_.insert(begun_.begin() + place, std::move(spare_.back()));
+        spare_.pop_back();
+        return true;
+    }
+
+    /// There are blocks left, which begin when others end that run elsewhere.
+    bool waits_for_room() {
+        if (queue_.is_empty()) return false;
+        look_for_end();
+        std::this_thread::yield();
+        return true;
+    }
+
+    /// Each of the blocks has a turn. False: it takes another one for them to go on, or at least might.
+    bool run_round() {
+        had_news_ = false;
+        for (std::size_t i = 0; i < begun_.size();) {
+            Block& block = *begun_[i];
+            at_work_on_ = block.number();
+            if (block.go_on()) {
+                end_block(i);
+                had_news_ = true;
+                continue;
+            }
+            if (block.take_news()) {
+                had_news_ = true;
+                launch_.residents.is_at_work(worker_);
+            }
+            note_wait(block);
+            ++i;
+        }
+        if (begun_.empty()) return false;
+        ++rounds_since_begin_;
+        if (had_news_) {
+            rounds_without_news_ = 0;
+            return rounds_since_begin_ % kRoundsBetween != 0;
+        }
+        look_for_end();
+        std::this_thread::yield();  // who is to change something may run elsewhere
+        return false;
+    }
+
+    void end_block(std::size_t i) {
+        std::unique_ptr<Block> block = std::move(begun_[i]);
+        begun_.erase(begun_.begin() + std::ptrdiff_t(i));
+        Block& ended = *block;
+        spare_.push_back(std::move(block));
+        launch_.residents.leave(ended.number());
+        try {
+            ended.end();
+        } catch (...) {
+            hand_in(ended);
+            throw;
+        }
+        hand_in(ended);
+        if (launch_.global.has_conflict()) queue_.stop();  // what comes first is known, or about to be handed in
+    }
+
+    void hand_in(Block& block) {
+        if (launch_.trace) {
+            launch_.trace->end_block(block.take_trace());
+            counted_ += launch_.trace->launch().blocks.back().counters;
+        } else {
+            counted_ += block.traffic.take();
+        }
+    }
+
+    void note_wait(Block& block) {
+        const Residents::Wait& wait = block.awaits();
+        auto& [number, noted] = noted_[block.number() % noted_.size()];
+        if (number == block.number() + 1 && noted == wait) return;
+        number = block.number() + 1;
+        noted = wait;
+        launch_.residents.note_wait(block.number(), wait);
+    }
+
+    /// Nothing new in a round, and nobody to begin. Ends the launch if that is so everywhere, and for long.
+    void look_for_end() {
+        const std::uint64_t changes = launch_.residents.changes();
+        if (changes != changes_) {
+            changes_ = changes;
+            rounds_without_news_ = 0;
+            return;
+        }
+        const int enough = std::max(kPatientRounds, kPatientTurns / int(std::max<std::size_t>(1, begun_.size())));
+        if (++rounds_without_news_ < enough) return;
+        launch_.residents.is_patient(worker_, changes);
+        if (!launch_.residents.none_can_go_on(changes)) return;
+        MachineError::Report report = launch_.residents.stuck(queue_.count(), at_work_on_);
+        report.kernel = launch_.kernel;
+        report.threads_per_block = {launch_.block.x, launch_.block.y, launch_.block.z};
+        throw MachineError(std::move(report));
+    }
+
+    const Block::Launch& launch_;
+    BlockQueue& queue_;
+    const int worker_;
+    const WorkerWatch watch_;
+    std::vector<std::unique_ptr<Block>> begun_, spare_;
+    std::array<std::pair<std::uint64_t, Residents::Wait>, 16> noted_{};  // 1 + a block's number, and what it waits for
+    Counters counted_;
+    std::uint64_t at_work_on_ = UINT64_MAX, changes_ = 0;
+    int rounds_without_news_ = 0, rounds_since_begin_ = 0;
+    bool had_news_ = false;
+};
+
+}  // namespace
+
+WorkerResult run_blocks(const Block::Launch& launch, BlockQueue& queue, int worker) {
+    WorkerResult result;
+    try {
+        Crew(launch, queue, worker).work(result);
+    } catch (...) {
+        queue.stop();
+        result.error = std::current_exception();
+    }
+    return result;
+}
+
+}  // namespace cpu
+}  // namespace simt

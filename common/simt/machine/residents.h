@@ -1,0 +1,86 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "common/simt/device/device.h"
+#include "common/simt/report/machine_error.h"
+#include "common/simt/report/source_site.h"
+
+namespace simt {
+inline namespace cpu {
+
+/// The blocks of a launch that have begun and not ended, on all workers: as many as fit the imitated device at once.
+///
+/// Where all of them wait, and nothing has changed that any of them could find, none of them will ever go on. Workers
+/// find that out together: each says what it has seen, and for how long nothing was new.
+class Residents {
+  public:
+    /// `capacity`: blocks that fit the device. `workers`: so many threads of the operating system run blocks.
+    Residents(std::size_t capacity, std::size_t per_multiprocessor, int workers);
+    Residents(const Residents&) = delete;
+    Residents& operator=(const Residents&) = delete;
+
+    /// How many fit on a multiprocessor of the device, by all that is known; and so on all of them.
+    static std::size_t per_multiprocessor(const Device& device, int threads, std::size_t shared_bytes);
+
+    /// So many blocks want to begin. Whether there is room.
+    bool take_room(std::size_t blocks);
+    /// There were no more to begin after all.
+    void give_room_back(std::size_t blocks) {
+        here_ -= blocks;
+        begun_ -= blocks;
+    }
+    /// One of them has ended.
+    void leave(std::uint64_t number);
+
+    /// What somebody waits for, in words, and where.
+    struct Wait {
+        std::array<unsigned, 3> block{};
+        int thread = -1;
+        SourceSite site;
+        std::string what{};
+        friend bool operator==(const Wait&, const Wait&) = default;
+    };
+    /// Block `number` could do nothing but wait in its last turn.
+    void note_wait(std::uint64_t number, const Wait& wait);
+
+    /// Whether any block has ever waited for another one.
+    bool anybody_waits() const { return anybody_waits_.load(); }
+
+    /// Somebody has changed what others may find. Tell it after the change; need not be told before anybody waits.
+    void note_change() { changes_.fetch_add(1); }
+    std::uint64_t changes() const { return changes_.load(); }
+
+    /// All blocks of this worker have long found nothing new, and so many changes were noted when that began.
+    void is_patient(int worker, std::uint64_t changes) { patience_[std::size_t(worker)] = changes + 1; }
+    void is_at_work(int worker) { patience_[std::size_t(worker)] = 0; }
+    void is_done(int worker) { patience_[std::size_t(worker)] = kDone; }
+
+    /// Whether all workers are patient, with the same number of changes.
+    bool none_can_go_on(std::uint64_t changes) const;
+
+    /// The report that follows from it, of a grid of `count` blocks; and the lowest block that waits.
+    MachineError::Report stuck(std::size_t count, std::uint64_t& lowest) const;
+
+  private:
+    static constexpr std::uint64_t kDone = UINT64_MAX;
+
+    const std::size_t capacity_, per_multiprocessor_;
+    const int workers_;
+    std::unique_ptr<std::atomic<std::uint64_t>[]> patience_;  // by worker; 0: it works
+    std::atomic<std::uint64_t> changes_ = 0;
+    std::atomic<bool> anybody_waits_ = false;
+    std::atomic<std::size_t> here_ = 0, begun_ = 0;
+    mutable std::mutex mutex_;
+    std::map<std::uint64_t, Wait> waits_;  // by number of the block; also of blocks that went on since
+};
+
+}  // namespace cpu
+}  // namespace simt
