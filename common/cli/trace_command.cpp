@@ -187,8 +187,10 @@ void add_command(CLI::App& app, Action& action) {
     command.footer(
         "Runs the kernels on the CPU machine and writes one page that needs no network: which tiles are read and "
         "written,\n"
-        "shared memory as it fills, scores, m, l and the rescale factor of each row, bytes, barriers. A wrong kernel "
-        "is "
+        "shared memory as it fills, scores, m, l and the rescale factor of each row, bytes, barriers. Where a kernel "
+        "has "
+        "a\n"
+        "producer and consumers: who waits for whom, stages that fill and drain, products under way. A wrong kernel is "
         "traced\n"
         "up to where the machine diagnosed it, and the page opens there; the exit code is then 1.\n"
         "How to read the page, and the format of a trace: docs/trace.md.\n\n"

@@ -33,6 +33,13 @@ class Pane {
       <section class="card"><h3 class="launch"></h3>
         <div class="now"><div class="what"></div><div class="where"></div></div>
         <div class="timeline"></div><div class="blocks"></div></section>
+      <section class="card parties-card" hidden><h3>Who does what, and what is under way</h3><div class="strips"></div>
+        <div class="legend"><span><i class="asks"></i>asks for copies</span><span><i class="multiplies"></i>issues products</span>
+          <span><i class="stores"></i>stores</span><span><i class="works"></i>works on</span><span><i class="waits"></i>waits</span>
+          <span class="gap">stage:</span><span><i class="stage-filling"></i>filling</span><span><i class="stage-full"></i>full</span>
+          <span><i class="stage-read"></i>being read</span><span><i></i>free</span></div></section>
+      <section class="card events-card" hidden><div class="pair-of"><div><h3>In this moment</h3><div class="events"></div></div>
+        <div><h3>Source <small class="source-name"></small></h3><div class="source"></div></div></div></section>
       <div class="columns"><div class="column">
       <section class="card"><h3>Global memory</h3><div class="scroll global"></div>
         <div class="legend"><span><i class="read"></i>read now</span><span><i class="write"></i>written now</span>
@@ -50,6 +57,7 @@ class Pane {
       <section class="card"><h3>Bytes so far <small class="barriers"></small></h3><div class="scroll"><table class="counters"></table></div></section>
       </div></div>`;
     this.element.querySelector(".to-fault").onclick = () => toFault(this);
+    this.parties = new Parties(this);
     const {run} = playback;
     this.part("h2").textContent = runName(run);
     this.part(".problem").textContent = problemText(run);
@@ -152,6 +160,7 @@ class Pane {
     this.drawLaunch();
     this.drawBlocks();
     this.drawTimeline();
+    this.parties.draw();
     this.drawGlobal();
     this.drawShared();
     this.drawScores();
@@ -167,7 +176,7 @@ class Pane {
     const at = `block (${block.index.join(", ")})`;
     if (now) {
       this.part(".what").innerHTML = `<b>${at}</b>, moment ${now.number + 1} of ${block.moments.length}: ` +
-        escape(momentText(launch, now.moment)) + (now.moment.fault ? ` <b class="wrong">— here the machine objects</b>` : "");
+        escape(block.parties.length ? partiesText(launch, block, now.moment) : momentText(launch, now.moment)) + (now.moment.fault ? ` <b class="wrong">— here the machine objects</b>` : "");
       const sites = [...new Set(now.moment.access.map(a => launch.sites[a.site]))];
       if (now.moment.barrier !== undefined) sites.push(`then __syncthreads() at ${launch.sites[now.moment.barrier]}`);
       else if (now.moment.warp_barrier) sites.push("then __syncwarp()");
@@ -280,18 +289,22 @@ class Pane {
     const width = Math.max(300, this.widths().shared - 6), limit = Math.max(device.shared_bytes_optin, launch.shared_bytes), px = bytes => bytes / limit * width;
     this.part(".shared-card small").textContent =
       `${bytesText(launch.shared_bytes)} of ${bytesText(device.shared_bytes_optin)} that this device allows`;
-    const tiles = [...launch.tiles.entries()].sort((a, b) => a[1].offset - b[1].offset), contents = this.playback.tilesOf(block);
+    const tiles = [...launch.tiles.entries()].filter(([, t]) => !t.barriers).sort((a, b) => a[1].offset - b[1].offset), contents = this.playback.tilesOf(block);
     const now = this.playback.currentMoment(block);
-    const touches = object => now ? now.moment.access.filter(a => a.memory === SHARED && a.object === object) : [];
+    // What a copy writes lies in the state of its stage.
+    const touches = object => now ? now.moment.access.filter(a => a.memory === SHARED && a.object === object && a.agent !== COPIES) : [];
+    const stages = object => this.stagesOf(block, object);
     const ticks = [[device.shared_bytes, `${bytesText(device.shared_bytes)}: without opt-in`], [device.shared_bytes_optin, ""]];
     let svg = `<rect class="limit" x=".5" y="16.5" width="${width - 1}" height="24" rx="3"/>`;
     for (const [object, t] of tiles) {
       const bytes = t.rows * t.pitch * t.element_bytes, content = contents.get(object);
-      const filled = content ? content.rows.reduce((sum, r) => sum + r, 0) / t.rows : 0;
+      const places = stages(object);
+      const filled = places.length ? places.filter(([, state]) => state !== "free" && state !== "filling").reduce((sum, [, , rows]) => sum + rows[1] - rows[0] + 1, 0) / t.rows
+        : content ? content.rows.reduce((sum, r) => sum + r, 0) / t.rows : 0;
       const acts = touches(object), kind = acts.some(a => a.write) ? "write" : acts.length ? "read" : "";
       svg += `<rect class="box" x="${px(t.offset)}" y="17" width="${Math.max(.8, px(bytes))}" height="23"/>` +
         `<rect class="${kind || "touched"}" x="${px(t.offset)}" y="17" width="${px(bytes) * filled * t.columns / t.pitch}" height="23"/>`;
-      if (px(bytes) > 7 * t.name.length) svg += `<text x="${px(t.offset) + 4}" y="33" ${kind ? 'style="fill:var(--card)"' : ""}>${escape(t.name)}</text>`;
+      if (px(bytes) > 7 * t.name.length) svg += `<text x="${px(t.offset) + 4}" y="33" ${kind && filled > .5 ? 'style="fill:var(--card)"' : ""}>${escape(t.name)}</text>`;
     }
     for (const [bytes, text] of ticks)
       svg += `<line class="tick" x1="${px(bytes)}" x2="${px(bytes)}" y1="6" y2="44"/><text class="soft" x="${px(bytes) + 4}" y="11">${text}</text>`;
@@ -301,17 +314,25 @@ class Pane {
     for (const [object, t] of tiles) {
       const w = Math.max(10, t.columns * scale), h = Math.max(6, t.rows * scale), content = contents.get(object);
       tall = Math.max(tall, h);
-      const text = content?.text ?? "empty", boxWidth = Math.max(w, 70, Math.min(190, 6.2 * text.length));
+      const states = stages(object), panels = t.panel_columns ? Math.ceil(t.columns / t.panel_columns) : 1;
+      const text = states.length ? layoutText(t) : content?.text ?? "empty", words = states.map(([fill, state]) => state === "free" ? "free" : fillText(launch, fill.copies.find(c => c.boxes.some(a => a.write && a.object === object)) ?? fill));
+      const boxWidth = Math.max(w, 70, Math.min(190, 6.2 * text.length), ...words.map(text => w + 8 + 5.9 * text.length));
       svg += `<g transform="translate(${x} 92)" data-tile="${escape(t.name)}"><text y="-22">${escape(t.name)} <tspan class="soft" fill="var(--soft)" font-size="11">${t.rows} × ${t.columns}` +
         `${t.pitch > t.columns ? ` + ${t.pitch - t.columns}` : ""}</tspan></text><text class="soft" y="-8">${escape(text)}</text><rect class="box" width="${w}" height="${h}"/>`;
       if (content)
         for (const [first, last] of runsOf(content.rows))
           svg += `<rect class="touched" y="${first / t.rows * h}" width="${w}" height="${(last - first + 1) / t.rows * h}"/>`;
+      states.forEach(([fill, state, rows], i) => {
+        const y = rows[0] / t.rows * h, tall = (rows[1] - rows[0] + 1) / t.rows * h;
+        svg += `<rect class="stage-${state}" y="${y + .5}" width="${w}" height="${tall - 1}"/><text class="soft" x="${w + 6}" y="${y + Math.min(tall - 2, tall / 2 + 4)}">${escape(words[i])}</text>`;
+      });
+      for (let p = 1; p < panels; ++p) svg += `<line class="panel" x1="${p * w / panels}" x2="${p * w / panels}" y2="${h}"/>`;
       for (const a of touches(object).sort((p, q) => p.write - q.write)) {
         const box = `x="${a.first[1] / t.columns * w}" y="${a.first[0] / t.rows * h}" width="${Math.max(2, (Math.min(a.last[1], t.columns - 1) - a.first[1] + 1) / t.columns * w)}" ` +
           `height="${Math.max(2, (a.last[0] - a.first[0] + 1) / t.rows * h)}"`;
-        svg += `<rect class="${a.write ? "write" : "read"}" ${box}/>`;
+        svg += `<rect class="${a.agent === PRODUCTS ? "operand" : a.write ? "write" : "read"}" ${box}/>`;
       }
+      if (t.panel_columns) svg += `<rect class="hover" data-object="${object}" width="${w}" height="${h}"><title></title></rect>`;
       const fault = now?.moment.fault ? faultyElement(this.playback.run, t.name, 2) : null;
       if (fault) svg += `<circle class="fault" cx="${(fault[1] + .5) / t.columns * w}" cy="${(fault[0] + .5) / t.rows * h}" r="7"/>`;
       svg += "</g>";
@@ -319,6 +340,21 @@ class Pane {
     }
     const all = Math.max(width, x);
     this.part(".shared").innerHTML = `<svg width="${all}" height="${96 + tall}" viewBox="-2 0 ${all + 2} ${96 + tall}" role="img" aria-label="shared memory">${svg}</svg>`;
+    for (const area of this.part(".shared").querySelectorAll(".hover"))
+      area.onmousemove = event => {
+        const rect = area.getBoundingClientRect(), t = launch.tiles[area.dataset.object];
+        area.firstChild.textContent = placeText(t, Math.floor((event.clientY - rect.top) / rect.height * t.rows), Math.floor((event.clientX - rect.left) / rect.width * t.columns));
+      };
+  }
+
+  /** [fill, state, [first row, last row]] of each place in a tile that copies fill, as it is now. */
+  stagesOf(block, object) {
+    const now = this.playback.currentMoment(block)?.number ?? block.moments.length, places = new Map();
+    for (const fill of block.fills)
+      for (const a of fill.boxes)
+        if (a.write && a.object === object && (fill.asked <= now || !places.has(a.first[0])))
+          places.set(a.first[0], [fill, stateOf(fill, now), [a.first[0], a.last[0]]]);
+    return [...places.values()];
   }
 
   drawScores() {

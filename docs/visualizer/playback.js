@@ -71,11 +71,11 @@ class Playback {
         (a.write ? rows.written : rows.read).fill(1, first, last + 1);
       } else {
         this.sharedTraffic[a.write ? 1 : 0] += a.bytes;
-        if (a.object < 0 || !a.write) continue;
+        if (a.object < 0 || !a.write || a.agent === COPIES) continue;  // what copies bring has states of its own
         const tiles = this.tilesOf(block), tile = launch.tiles[a.object];
         const content = tiles.get(a.object) ?? {rows: new Uint8Array(tile.rows), text: ""};
         content.rows.fill(1, a.first[0], a.last[0] + 1);
-        content.text = source ?? "computed";
+        content.text = block.parties.length ? "computed" : source ?? "computed";
         tiles.set(a.object, content);
       }
     for (const shown of moment.show) {

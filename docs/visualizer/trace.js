@@ -52,6 +52,7 @@ for (const run of TRACE.runs)
       }
       block.head = headOf(launch, block);
     });
+    readParties(launch);
     launch.steps = Math.max(1, ...launch.blocks.map(b => b.moments.length));
   }
 

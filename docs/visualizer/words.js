@@ -38,6 +38,21 @@ function momentText(launch, moment) {
   return parts.join("; ") || "waits";
 }
 
+/** How a tile lies in shared memory. */
+function layoutText(t) {
+  if (!t.panel_columns) return "row by row";
+  const panels = Math.ceil(t.columns / t.panel_columns), span = t.panel_columns * t.element_bytes;
+  return `${panels > 1 ? `${panels} panels, ` : ""}${t.swizzle_bits ? `${span}-byte swizzle` : "no swizzle"}`;
+}
+
+/** Where an element of a panel tile lies: panel by panel, and in a row the pieces of 16 bytes exchanged. */
+function placeText(t, row, column) {
+  const span = t.panel_columns * t.element_bytes, panel = Math.floor(column / t.panel_columns), inRow = column % t.panel_columns * t.element_bytes;
+  const plain = row * span + inRow, place = plain ^ plain >> 3 & t.swizzle_bits, piece = byte => Math.floor(byte % span / 16);
+  return `${t.name}(${row}, ${column}): piece ${piece(plain)} of its row lies in place ${piece(place)}, ` +
+         `byte ${t.offset + panel * t.rows * span + place} of shared memory`;
+}
+
 function escape(text) {
   return String(text).replace(/[&<>"]/g, c => ({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\"": "&quot;"})[c]);
 }

@@ -1,6 +1,6 @@
 """The page that `ladder trace` writes, in a headless Chromium: its numbers are the run's own, and its controls work.
 
-  python3 trace_page_test.py PATH/ladder-program PATH/trace_wrong_kernel
+  python3 trace_page_test.py PATH/ladder-program PATH/trace_wrong_kernel PATH/trace_ring_kernel
 
 Exits with 77, and says what is missing, where Chromium or its driver are not installed.
 """
@@ -18,7 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "site"))
 import traces
 import webdriver
 
-PROGRAM, WRONG_KERNEL = sys.argv[1:3]
+PROGRAM, WRONG_KERNEL, RING_KERNEL = sys.argv[1:4]
 
 COUNTERS = """
 const rows = panes[arguments[0]].element.querySelectorAll("[data-counter]");
@@ -249,6 +249,103 @@ class Page(unittest.TestCase):
         self.assertEqual(self.browser.run("return document.querySelectorAll('circle.fault').length"), 0)
         self.press("End")
         self.assertEqual(self.counters()["K"], (64 * 4 * 4, 0))
+
+    def visit_ring(self, moment=""):
+        if not hasattr(type(self), "ring"):
+            type(self).ring = os.path.join(self.folder.name, "ring.html")
+            subprocess.run([RING_KERNEL, self.ring], capture_output=True, text=True, check=True)
+        self.visit(pathlib.Path(self.ring).as_uri(), moment)
+
+    def strip(self, name, selector="rect[data-site]"):
+        """Title, left end and right end, in moments, of what a strip shows."""
+        return self.browser.run("""
+            const svg = document.querySelector(".strips svg"), each = Number(svg.querySelector(".now").getAttribute("width"));
+            const labels = Number(svg.querySelector(".under").getAttribute("width")) + 3;
+            return [...svg.querySelectorAll(`[data-strip="${arguments[0]}"] ${arguments[1]}`)].map(r => {
+              const left = (Number(r.getAttribute("x")) - labels) / each;
+              return [r.querySelector("title").textContent, Math.round(left), Math.round(left + Number(r.getAttribute("width")) / each)];
+            });""", name, selector)
+
+    def test_a_stage_fills_is_full_is_read_and_is_free(self):
+        self.visit_ring()
+        fill = self.browser.run("const {asked, full, first_read, released} = TRACE.runs[0].launches[0].blocks[0].fills[0];"
+                                "return {asked, full, first_read, released}")
+        seen = [(title.split(", ")[-1], first, end) for title, first, end in self.strip("full[0]") if "phase 0" in title]
+        self.assertEqual([state for state, *_ in seen], ["is filling", "is being read"])
+        self.assertEqual(seen[0][1:], (fill["asked"], fill["full"] + 1))
+        self.assertEqual(seen[1][1:], (fill["first_read"], fill["released"] + 1))
+        states = [title.split(", ")[-1] for title, *_ in self.strip("full[1]")]
+        self.assertEqual(states, ["is filling", "is full", "is being read", "is filling", "is being read"])
+        self.assertIn("K 64…127, 8.0 KiB: phase 0 of full[1]", self.strip("full[1]")[0][0])
+        places = lambda step: [self.browser.run("seek(arguments[0]); return panes[0].stagesOf(panes[0].blockShown(), arguments[1]).map(p => p[1])", step, tile)
+                               for tile in self.browser.run("return TRACE.runs[0].launches[0].tiles.flatMap((t, i) => t.name === 'K_j' ? [i] : [])")]
+        self.assertEqual(places(fill["asked"]), [["filling", "filling"]])
+        self.assertEqual(places(fill["first_read"]), [["read", "full"]])
+
+    def test_parties_products_and_stores_have_strips(self):
+        self.visit_ring()
+        names = self.browser.run("return [...document.querySelectorAll('[data-strip]')].map(s => s.dataset.strip)")
+        self.assertEqual(names, ["warpgroup 0", "warp 4", "full[0]", "full[1]", "products of warpgroup 0", "stores of warpgroup 0", "barrier 1"])
+        products = self.strip("products of warpgroup 0")
+        self.assertEqual(len(products), 4)
+        self.assertIn("group 1: 4 products under way, read K_j[64…127, :]", products[1][0])
+        self.assertEqual([end - first for _, first, end in products], [1] * 4)
+        self.assertIn("O_i[:, :]", self.strip("stores of warpgroup 0")[0][0])
+        waits = self.strip("warp 4", "rect.waits")
+        self.assertRegex(waits[0][0], r"waits at empty\[0\] for phase 0; goes on in moment \d+")
+        self.assertEqual(self.text("[data-strip='barrier 1'] .opens title"), f"barrier 1: opening 1 is over, in moment {self.opening()}")
+
+    def opening(self):
+        return 1 + self.browser.run("""return TRACE.runs[0].launches[0].blocks[0].moments.findIndex(
+            m => m.events.some(e => e.kind === "over" && TRACE.runs[0].launches[0].barriers[e.barrier].name === "barrier 1"))""")
+
+    def test_an_event_shows_its_line(self):
+        self.visit_ring("#s=1")
+        self.assertIn("warp 4 asks for copies", self.text(".what"))
+        self.assertIn("simt::tma_load(", self.text(".source .here"))  # the source follows the steps
+        line = "return [...document.querySelectorAll('.events li')].find(l => l.textContent.includes(arguments[0]))"
+        self.browser.run(line + ".click()", "announces 8.0 KiB")
+        self.assertIn("arrive_expecting(kTileBytes)", self.text(".source .here"))
+        self.assertRegex(self.text(".source-name"), r"^trace/ring_kernel\.cpp:\d+$")
+        self.assertTrue(self.browser.run("const box = document.querySelector('.source'), here = box.querySelector('.here');"
+                                         "return here.offsetTop >= box.scrollTop && here.offsetTop < box.scrollTop + box.clientHeight"))
+        self.press("ArrowRight")
+        self.assertNotIn("arrive_expecting", self.text(".source .here"))
+
+    def test_a_click_on_a_strip_goes_to_its_moment_and_its_line(self):
+        self.visit_ring("#s=0")
+        self.browser.run("""
+            const r = document.querySelectorAll("[data-strip='products of warpgroup 0'] rect")[2], box = r.getBoundingClientRect();
+            r.dispatchEvent(new MouseEvent("click", {bubbles: true, clientX: box.left + box.width / 2, clientY: box.top + 2}));""")
+        moment = self.strip("products of warpgroup 0")[2][1]
+        self.assertTrue(self.text("#position").startswith(f"step {moment + 1} of"))
+        self.assertIn("simt::multiply(S", self.text(".source .here"))
+        self.press("ArrowLeft")
+        self.assertTrue(self.text("#position").startswith(f"step {moment} of"))
+
+    def test_strips_stay_in_view_and_follow_the_steps(self):
+        self.browser.resize(1300, 700)
+        self.visit_ring("#s=3")
+        now = "return Number(document.querySelector('.strips .now').getAttribute('x'))"
+        before = self.browser.run(now)
+        self.press("ArrowRight")
+        self.assertGreater(self.browser.run(now), before)
+        self.browser.run("scrollTo(0, 400)")
+        top, bottom = self.browser.run("const b = document.querySelector('.strips').getBoundingClientRect(); return [b.top, b.bottom]")
+        self.assertGreaterEqual(top, 0)
+        self.assertLess(bottom, 500)
+        self.browser.resize(390, 844)
+        self.assertLessEqual(self.browser.run("return document.documentElement.scrollWidth"), 390)
+
+    def test_where_an_element_lies_in_a_swizzled_tile(self):
+        self.visit_ring()
+        text = self.browser.run("return placeText(TRACE.runs[0].launches[0].tiles.find(t => t.name === 'K_j'), 67, 17)")
+        # Row 67 is row 3 of eight: piece 2 goes to place 2 ^ 3 = 1. 67 rows of 128 bytes, 16 of a piece, 2 of an element.
+        self.assertEqual(text, f"K_j(67, 17): piece 2 of its row lies in place 1, byte {67 * 128 + 16 + 2} of shared memory")
+
+    def test_kernels_without_parties_have_no_strips(self):
+        self.visit(self.page("3"), "#a=0&s=3")
+        self.assertTrue(self.browser.run("return document.querySelector('.parties-card').hidden && document.querySelector('.events-card').hidden"))
 
     def test_dark_and_light(self):
         papers = []

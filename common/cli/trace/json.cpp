@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 
+#include "common/cli/trace/party_json.h"
 #include "common/simt/device/device.h"
 
 namespace ladder::cli {
@@ -73,36 +74,33 @@ class Sites {
   public:
     int number_of(simt::SourceSite site) {
         const auto [known, is_new] = numbers_.try_emplace(site.text(), int(list_.size()));
-        if (is_new) list_.push_back(known->first);
+        if (is_new) {
+            list_.push_back(known->first);
+            sites_.push_back(site);
+        }
         return known->second;
     }
     const std::vector<std::string>& list() const { return list_; }
+    const std::vector<simt::SourceSite>& sites() const { return sites_; }
 
   private:
     std::map<std::string, int> numbers_;
     std::vector<std::string> list_;
+    std::vector<simt::SourceSite> sites_;
 };
 
-Json json_of(const simt::TracedAccess& a, Sites& sites) {
-    Json json = {int(a.memory), a.object, int(a.write), sites.number_of(a.site), a.bytes};
-    for (std::size_t d = 0; d < std::size_t(a.rank); ++d) {
-        json.push_back(a.first[d]);
-        json.push_back(a.last[d]);
-    }
-    return json;
-}
-
-Json json_of(const simt::TracedMoment& moment, Sites& sites) {
+Json json_of(const simt::TracedMoment& moment, const SiteNumber& site) {
     Json json = Json::object();
     if (!moment.accesses.empty()) {
         json["access"] = Json::array();
-        for (const simt::TracedAccess& a : moment.accesses) json["access"].push_back(json_of(a, sites));
+        for (const simt::TracedAccess& a : moment.accesses) json["access"].push_back(access_json(a, site));
     }
     for (const simt::TracedValues& v : moment.values)
         if (v.rows > 0) json["show"].push_back(json_of(v));
-    if (moment.barrier) json["barrier"] = sites.number_of(*moment.barrier);
+    if (moment.barrier) json["barrier"] = site(*moment.barrier);
     if (moment.warp_barrier) json["warp_barrier"] = true;
     if (moment.fault) json["fault"] = true;
+    add_events(json, moment, site);
     return json;
 }
 
@@ -127,25 +125,35 @@ Json json_of(const simt::LaunchTrace& launch, const std::string& instance) {
                  {"sites", Json::array()}};
     for (const simt::TracedTensor& t : launch.tensors)
         json["tensors"].push_back({{"name", t.name}, {"element_bytes", t.element_bytes}, {"extents", t.extents}});
-    for (const simt::TracedTile& t : launch.tiles)
+    for (const simt::TracedTile& t : launch.tiles) {
         json["tiles"].push_back({{"name", t.name},
                                  {"offset", t.offset},
                                  {"rows", t.rows},
                                  {"columns", t.columns},
                                  {"pitch", t.pitch},
                                  {"element_bytes", t.element_bytes}});
+        if (t.panel_columns == 0) continue;
+        json["tiles"].back()["panel_columns"] = t.panel_columns;
+        json["tiles"].back()["swizzle_bits"] = t.swizzle_bits;
+    }
     Sites sites;
+    const SiteNumber site = [&](simt::SourceSite s) { return sites.number_of(s); };
     simt::Counters sum;
     json["blocks"] = Json::array();
     for (const simt::TracedBlock& b : launch.blocks) {
         sum += b.counters;
         Json block = {{"index", b.index}, {"counters", json_of(b.counters)}};
         if (b.recorded) block["moments"] = Json::array();
-        for (const simt::TracedMoment& moment : b.moments) block["moments"].push_back(json_of(moment, sites));
+        for (const simt::TracedMoment& moment : b.moments) block["moments"].push_back(json_of(moment, site));
+        add_parties(block, b, site);
         json["blocks"].push_back(std::move(block));
     }
     json["counters"] = json_of(sum);
     json["sites"] = sites.list();
+    if (!launch.barriers.empty()) {
+        json["barriers"] = barriers_json(launch);
+        json["sources"] = sources_json(sites.sites());
+    }
     return json;
 }
 

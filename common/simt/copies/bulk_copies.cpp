@@ -138,6 +138,11 @@ void BulkCopies::check(const char* call, const Bytes& bytes) const {
          "multiple of 16 bytes, or pad the tensor");
 }
 
+/// What is read and written from here on, a copy does.
+void BulkCopies::set_off() const {
+    if (EventRecorder* const events = block_.events()) events->set_off(EventRecorder::Agent::copies);
+}
+
 // --- Loads ----------------------------------------------------------------------------------------------------------
 
 void BulkCopies::read_global(int tensor, const void* from, std::size_t bytes, SourceSite site,
@@ -169,6 +174,7 @@ void BulkCopies::load(const char* call, const Box& box, std::uint32_t barrier) {
     check(call, box);
     const BoxPlace& place = box.place;
     const int width = box.map.element_bytes;
+    set_off();
     std::vector<std::byte> data(place.bytes());  // zeros
     std::vector<GlobalShadow::HeldSource> held;
     for_each_row(box.map, box.at, [&](const BoxRow& row) {
@@ -184,6 +190,7 @@ void BulkCopies::load(const char* call, const Box& box, std::uint32_t barrier) {
 
 void BulkCopies::load(const char* call, const Bytes& b, std::uint32_t barrier) {
     check(call, b);
+    set_off();
     std::vector<GlobalShadow::HeldSource> held;
     read_global(b.tensor, b.global, std::size_t(b.bytes), b.site, held);
     const auto* const from = static_cast<const std::byte*>(b.global);
@@ -194,6 +201,7 @@ void BulkCopies::load(const char* call, const Bytes& b, std::uint32_t barrier) {
 // --- Stores ---------------------------------------------------------------------------------------------------------
 
 BulkCopies::Store& BulkCopies::begin_store(std::string what, SourceSite site) {
+    set_off();
     Thread& thread = threads_[std::size_t(block_.thread())];
     Store store{.what = std::move(what), .site = site, .group = thread.groups};
     if (is_checked()) {
@@ -204,6 +212,10 @@ BulkCopies::Store& BulkCopies::begin_store(std::string what, SourceSite site) {
         thread.under_way.clear();  // nobody asks for it again
     }
     return thread.under_way.emplace_back(std::move(store));
+}
+
+void BulkCopies::end_store(const Store& store) const {
+    if (EventRecorder* const events = block_.events()) events->stored(store.group, block_.thread(), store.site);
 }
 
 void BulkCopies::read_shared(const Store& store, std::uint32_t offset, int bytes, int element_bytes) {
@@ -246,6 +258,7 @@ void BulkCopies::store(const char* call, const Box& box, GlobalSums::Add add) {
         });
         write_global(store, box.tensor, row.address, values.data(), bytes, width, add);
     });
+    end_store(store);
 }
 
 void BulkCopies::store(const char* call, const Bytes& b, GlobalSums::Add add) {
@@ -253,13 +266,20 @@ void BulkCopies::store(const char* call, const Bytes& b, GlobalSums::Add add) {
     Store& store = begin_store(described(call, b.tensor, " from ", b.shared), b.site);
     read_shared(store, b.shared, b.bytes, b.element_bytes);
     write_global(store, b.tensor, b.global, block_.shared.data() + b.shared, b.bytes, b.element_bytes, add);
+    end_store(store);
 }
 
-void BulkCopies::commit() { ++threads_[std::size_t(block_.thread())].groups; }
+void BulkCopies::commit(SourceSite site) {
+    int& groups = threads_[std::size_t(block_.thread())].groups;
+    if (EventRecorder* const events = block_.events()) events->committed_stores(groups, block_.thread(), site);
+    ++groups;
+}
 
 void BulkCopies::wait(int allowed, bool until_read, SourceSite site) {
     if (!is_checked()) return;
     Thread& thread = threads_[std::size_t(block_.thread())];
+    if (EventRecorder* const events = block_.events())
+        events->waited_for_stores(thread.groups - allowed, until_read, block_.thread(), site);
     std::uint32_t read_up_to = 0;
     for (Store& store : thread.under_way) {
         if (store.group >= thread.groups - allowed) break;

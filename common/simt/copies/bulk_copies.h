@@ -52,7 +52,7 @@ class BulkCopies final : public Companion {
     void store(const char* call, const Bytes& bytes, GlobalSums::Add add);
 
     /// Closes the running thread's group of stores.
-    void commit();
+    void commit(SourceSite site);
 
     /// The running thread has waited for all of its groups but the `allowed` newest: until they have read their
     /// sources, or until they are done.
@@ -89,7 +89,9 @@ class BulkCopies final : public Companion {
                      std::vector<GlobalShadow::HeldSource>& held);
     void bring(std::uint32_t barrier, const BoxPlace& place, std::vector<std::byte>&& data, int element_bytes,
                std::string what, SourceSite site, std::vector<GlobalShadow::HeldSource>&& held);
+    void set_off() const;
     Store& begin_store(std::string what, SourceSite site);
+    void end_store(const Store& store) const;
     void read_shared(const Store& store, std::uint32_t offset, int bytes, int element_bytes);
     void write_global(Store& store, int tensor, void* to, const void* values, int bytes, int element_bytes,
                       GlobalSums::Add add);

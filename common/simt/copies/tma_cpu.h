@@ -113,7 +113,7 @@ void tma_add(const TensorMap<T, Rank>& map, const int (&at)[Rank], const Tile& t
 inline void commit_stores(SourceSite site = SourceSite::here()) {
     Block& block = Block::current();
     block.require_feature(Feature::tma, site);
-    block.companion<BulkCopies>().commit();
+    block.companion<BulkCopies>().commit(site);
 }
 
 /// See simt::cuda::wait_stores.

@@ -30,7 +30,7 @@ std::size_t BlockRecorder::DeedHash::operator()(const Deed& d) const {
     const auto mix = [](std::size_t h, std::size_t more) { return (h ^ more) * 0x9e3779b97f4a7c15ull; };
     std::size_t h = std::hash<const void*>()(d.site.file());
     h = mix(h, d.site.line());
-    h = mix(h, std::size_t(d.object) * 8 + std::size_t(d.kind) * 2 + d.write);
+    h = mix(h, std::size_t(d.object) * 32 + std::size_t(d.agent) * 8 + std::size_t(d.kind) * 2 + d.write);
     return mix(h, std::hash<const void*>()(d.name));
 }
 
@@ -44,6 +44,8 @@ void BlockRecorder::start_block(LaunchTrace& launch, const SharedMemory& shared,
     views_.clear();
     moments_.clear();
     faulty_thread_.reset();
+    slices_.clear();
+    parties_.start_block(launch, threads);
 }
 
 std::uint32_t BlockRecorder::number_of(const Deed& deed) {
@@ -74,7 +76,9 @@ int BlockRecorder::tile_at(std::size_t offset, int thread) {
 }
 
 void BlockRecorder::append(int thread, const Event& event) {
+    if (parties_.agent() != TracedAccess::Agent::threads) parties_.touched(access_of(event, deeds_[event.deed]));
     threads_[std::size_t(thread)].push_back(event);
+    threads_[std::size_t(thread)].back().moment = parties_.now(thread);
     if (++events_ == kMaxEvents) close_interval(std::nullopt);
 }
 
@@ -82,9 +86,15 @@ void BlockRecorder::warp_barrier(int warp) {
     const std::size_t end = std::min(threads_.size(), std::size_t(warp + 1) * 32);
     for (std::size_t thread = std::size_t(warp) * 32; thread < end; ++thread)
         threads_[thread].push_back({kWarpBarrier, 0, 0});
+    parties_.warp_barrier(warp);
 }
 
 void BlockRecorder::close_interval(std::optional<SourceSite> barrier) {
+    if (parties_.any()) {
+        end_streams();
+        if (barrier) slices_[parties_.latest()].barrier = barrier;
+        return;
+    }
     std::map<BeatNumber, Beat> beats;
     for (std::size_t thread = 0; thread < threads_.size(); ++thread) {
         cut_into_beats(threads_[thread], faulty_thread_ == int(thread), beats);
@@ -155,17 +165,29 @@ void BlockRecorder::add(Beat& beat, std::span<const Event> events) const {
 }
 
 void BlockRecorder::add_access(TracedAccess& access, const Event& event, const Deed& deed) const {
-    std::array<std::int64_t, 4> first{}, last{};
-    int rank = 0;
+    if (access.bytes == 0)
+        access = access_of(event, deed);
+    else
+        access.include(access_of(event, deed));
+}
+
+TracedAccess BlockRecorder::access_of(const Event& event, const Deed& deed) const {
+    TracedAccess access{
+        .memory = deed.kind == Kind::global ? TracedAccess::Memory::global : TracedAccess::Memory::shared,
+        .object = deed.object,
+        .write = deed.write,
+        .site = deed.site,
+        .bytes = std::uint64_t(event.b),
+        .agent = deed.agent};
     if (deed.kind == Kind::global) {
         const auto place = std::uintptr_t(event.a);
         const auto known = std::ranges::find_if(views_, [&](const KnownView& v) {
             return v.object == deed.object && (v.view.rank == 0 || indices_of(v.view, place));
         });
-        rank = known->view.rank;
-        if (rank > 0) {
-            first = last = *indices_of(known->view, place);
-            last[std::size_t(rank - 1)] += event.b / std::int64_t(known->view.element_bytes) - 1;
+        access.rank = known->view.rank;
+        if (access.rank > 0) {
+            access.first = access.last = *indices_of(known->view, place);
+            access.last[std::size_t(access.rank - 1)] += event.b / std::int64_t(known->view.element_bytes) - 1;
         }
     } else if (deed.object != TracedAccess::kNowhere) {
         const TracedTile& tile = launch_->tiles[std::size_t(deed.object)];
@@ -178,23 +200,17 @@ void BlockRecorder::add_access(TracedAccess& access, const Event& event, const D
                                                         .panel_columns = tile.panel_columns,
                                                         .swizzle_bits = tile.swizzle_bits}
                                        .indices_of(std::size_t(event.a));
-        rank = 2;
-        first = last = {std::int64_t(row), std::int64_t(column)};
-        last[1] += event.b / tile.element_bytes - 1;
+        access.rank = 2;
+        access.first = access.last = {std::int64_t(row), std::int64_t(column)};
+        // A bulk copy takes whole rows, one after the other.
+        const std::int64_t elements = event.b / tile.element_bytes,
+                           width = tile.panel_columns ? tile.panel_columns : tile.pitch;
+        const std::int64_t more_rows = (std::int64_t(column) % width + elements - 1) / width;
+        access.last[0] += more_rows;
+        access.last[1] = more_rows ? std::int64_t(column) / width * width + width - 1 : access.last[1] + elements - 1;
+        if (!tile.panel_columns && more_rows) access.last[1] = tile.columns - 1;
     }
-    if (access.bytes == 0)
-        access = {.memory = deed.kind == Kind::global ? TracedAccess::Memory::global : TracedAccess::Memory::shared,
-                  .object = deed.object,
-                  .write = deed.write,
-                  .site = deed.site,
-                  .rank = rank,
-                  .first = first,
-                  .last = last};
-    for (std::size_t d = 0; d < std::size_t(rank); ++d) {
-        access.first[d] = std::min(access.first[d], first[d]);
-        access.last[d] = std::max(access.last[d], last[d]);
-    }
-    access.bytes += std::uint64_t(event.b);
+    return access;
 }
 
 void BlockRecorder::add_moments(const Beat& beat) {
@@ -243,16 +259,17 @@ TracedValues BlockRecorder::values_of(const Deed& deed, const std::vector<Cell>&
     return values;
 }
 
-std::vector<TracedMoment> BlockRecorder::take() {
+void BlockRecorder::take(TracedBlock& block) {
     close_interval(std::nullopt);
-    if (faulty_thread_ && std::ranges::none_of(moments_, &TracedMoment::fault)) {
-        if (moments_.empty()) moments_.emplace_back();
-        moments_.back().fault = true;
+    block.moments = std::exchange(moments_, {});
+    if (parties_.any()) take_parties(block);
+    if (faulty_thread_ && std::ranges::none_of(block.moments, &TracedMoment::fault)) {
+        if (block.moments.empty()) block.moments.emplace_back();
+        block.moments.back().fault = true;
     }
     launch_ = nullptr;
     shared_ = nullptr;
     threads_.clear();
-    return std::exchange(moments_, {});
 }
 
 }  // namespace cpu

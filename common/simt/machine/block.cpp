@@ -155,7 +155,7 @@ TracedBlock Block::take_trace() {
     TracedBlock traced{.index = {index_.x, index_.y, index_.z}, .counters = traffic.take()};
     if (recorder_) {
         traced.recorded = true;
-        traced.moments = recorder_->take();
+        recorder_->take(traced);
         recorder_ = nullptr;
     }
     return traced;

@@ -257,6 +257,9 @@ class Block final : private SharedMemory::Owner, private AccessListener {
             recorder_->watch(name, row, column, value, current_thread_);
     }
 
+    /// Who hears of what parties of the block do, such as waits at an mbarrier; null: nobody.
+    EventRecorder* events() { return recorder_ ? &recorder_->parties() : nullptr; }
+
     /// In a signal handler: so much processor time has passed, WorkerWatch::tick_seconds(). A block whose budget is
     /// used up is watched from now on; one that then does nothing that can be watched ends here.
     void tick(void* context);

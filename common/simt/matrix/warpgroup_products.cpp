@@ -82,7 +82,10 @@ void WarpgroupProducts::begin(int warpgroup, const ProductCalls& calls) {
     if (group.agent < 0) group.agent = block_.add_agent("the products of warpgroup " + std::to_string(warpgroup));
     const std::uint32_t interval = block_.open_agent_interval();
     const OperandReader reader{warpgroup, group.agent, interval};
+    EventRecorder* const events = block_.events();
+    if (events) events->multiplies(warpgroup);
     operands_.load(block_, calls, &reader);
+    if (events) events->multiplied(group.warps[0].groups, warpgroup, call.site);
     for (int w = 0; w < 4; ++w) block_.traffic.warp_meets(warpgroup * 4 + w);
 
     ProductResult& result = result_of(group, calls);
@@ -148,7 +151,11 @@ void WarpgroupProducts::gather(const ProductCalls& calls, ProductResult& result)
     }
 }
 
-void WarpgroupProducts::commit(int warp) { ++warpgroups_[std::size_t(warp / 4)].warps[std::size_t(warp % 4)].groups; }
+void WarpgroupProducts::commit(int warp, SourceSite site) {
+    int& groups = warpgroups_[std::size_t(warp / 4)].warps[std::size_t(warp % 4)].groups;
+    if (EventRecorder* const events = block_.events()) events->committed_products(groups, warp, site);
+    ++groups;
+}
 
 void WarpgroupProducts::wait(int warp, int allowed, SourceSite site) {
     Warpgroup& group = warpgroups_[std::size_t(warp / 4)];
@@ -156,6 +163,7 @@ void WarpgroupProducts::wait(int warp, int allowed, SourceSite site) {
     Warp& own = group.warps[w];
     own.last_allowed = allowed;
     own.last_wait = site;
+    if (EventRecorder* const events = block_.events()) events->waited_for_products(own.groups - allowed, warp, site);
     std::uint32_t interval = 0;
     const Product* open = nullptr;
     for (const Product& product : group.under_way) {

@@ -50,7 +50,7 @@ class WarpgroupProducts final : public Companion {
 
     /// The instructions' own: of a warpgroup, and of a warp.
     void begin(int warpgroup, const ProductCalls& calls);
-    void commit(int warp);
+    void commit(int warp, SourceSite site);
     void wait(int warp, int allowed, SourceSite site);
 
     /// The running thread touches registers that are not its own to touch at the moment.

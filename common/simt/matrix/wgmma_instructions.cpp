@@ -13,8 +13,9 @@ struct Wait {
 
 constexpr Block::WarpInstruction kFence{"wgmma.fence", [](Block&, int, const std::array<const void*, 32>&) {}};
 constexpr Block::WarpInstruction kCommit{"wgmma.commit_group",
-                                         [](Block& block, int warp, const std::array<const void*, 32>&) {
-                                             block.companion<WarpgroupProducts>().commit(warp);
+                                         [](Block& block, int warp, const std::array<const void*, 32>& arguments) {
+                                             const auto site = *static_cast<const SourceSite*>(arguments[0]);
+                                             block.companion<WarpgroupProducts>().commit(warp, site);
                                          }};
 constexpr Block::WarpInstruction kWait{"wgmma.wait_group",
                                        [](Block& block, int warp, const std::array<const void*, 32>& arguments) {
@@ -33,7 +34,7 @@ void fence_products_of_warp(SourceSite site) {
 void commit_products_of_warp(SourceSite site) {
     Block& block = Block::current();
     block.require_feature(Feature::wgmma, site);
-    block.warp_instruction(kCommit, nullptr, site);
+    block.warp_instruction(kCommit, &site, site);
 }
 
 void wait_products_of_warp(int allowed, SourceSite site) {

@@ -9,10 +9,11 @@ namespace {
 thread_local TraceLog* innermost = nullptr;
 
 // What a file spends: an access is a short list of numbers; a value is four bytes at most, and a third more as text.
-constexpr std::size_t kBytesPerMoment = 16, kBytesPerAccess = 40, kBytesPerMatrix = 60;
+constexpr std::size_t kBytesPerMoment = 16, kBytesPerAccess = 40, kBytesPerMatrix = 60, kBytesPerEvent = 40;
 
 std::size_t bytes_of(const TracedMoment& moment) {
     std::size_t bytes = kBytesPerMoment + kBytesPerAccess * moment.accesses.size();
+    for (const TracedEvent& e : moment.events) bytes += kBytesPerEvent + kBytesPerAccess * e.boxes.size();
     for (const TracedValues& v : moment.values) bytes += kBytesPerMatrix + v.values.size() * 16 / 3;
     return bytes;
 }
@@ -32,6 +33,7 @@ bool TraceLog::wants_block(std::uint64_t number) const {
 void TraceLog::end_block(TracedBlock block) {
     std::size_t bytes = 0;
     for (const TracedMoment& moment : block.moments) bytes += bytes_of(moment);
+    bytes += kBytesPerMatrix * (block.fills.size() + block.groups.size() + block.stores.size());
     used_bytes_ += bytes;
     largest_block_ = std::max(largest_block_, bytes);
     launch().blocks.push_back(std::move(block));

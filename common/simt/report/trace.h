@@ -10,6 +10,8 @@
 
 #include "common/simt/report/launch_log.h"
 #include "common/simt/report/source_site.h"
+#include "common/simt/report/trace_events.h"
+#include "common/simt/report/traced_access.h"
 
 namespace simt {
 
@@ -35,23 +37,6 @@ struct TracedTile {
     friend bool operator==(const TracedTile&, const TracedTile&) = default;
 };
 
-/// What the threads of a block did to one tensor or tile from one line of the source: the smallest box of indices that
-/// holds all elements they touched, and the bytes they asked for. Of a vector of 16 bytes every element counts.
-struct TracedAccess {
-    /// Which of the two memories.
-    enum class Memory : bool { global, shared };
-    static constexpr int kNowhere = -1;  ///< shared memory that no tile covers
-
-    Memory memory = Memory::global;  ///< where
-    int object = kNowhere;           ///< index into LaunchTrace::tensors or tiles
-    bool write = false;              ///< or a read
-    SourceSite site = {};            ///< the line
-    int rank = 0;                    ///< of the tensor; 2 for a tile
-    /// The box's corners, both within it.
-    std::array<std::int64_t, 4> first{}, last{};
-    std::uint64_t bytes = 0;  ///< that the threads asked for
-};
-
 /// Values that a kernel showed by simt::watch() under one name, as a dense matrix; absent where it showed none.
 struct TracedValues {
     std::string name;  ///< that simt::watch() was given
@@ -61,10 +46,13 @@ struct TracedValues {
 };
 
 /// A piece of a block's work that a reader can take in at once: what its threads read, what they made of it, and where
-/// they put it. Threads that the machine runs one after the other do the same moment together.
+/// they put it. Threads that the machine runs one after the other do the same moment together. In a block whose parties
+/// wait for one another at mbarriers, and have copies and products under way, a moment is what each party does up to
+/// its next wait.
 struct TracedMoment {
     std::vector<TracedAccess> accesses = {};  ///< to memory
     std::vector<TracedValues> values = {};    ///< that the kernel showed
+    std::vector<TracedEvent> events = {};     ///< of parties, in the order in which they did it
     std::optional<SourceSite> barrier = {};   ///< the __syncthreads() that ends it, if one does
     bool warp_barrier = false;                ///< a __syncwarp() ends it
     bool fault = false;                       ///< where the machine found the kernel wrong
@@ -76,6 +64,11 @@ struct TracedBlock {
     Counters counters = {};                  ///< of this block alone
     bool recorded = false;                   ///< else it was only counted
     std::vector<TracedMoment> moments = {};  ///< in their order
+    // Of a block with parties:
+    std::vector<TracedParty> parties = {};  ///< in the order of their threads
+    std::vector<TracedFill> fills = {};     ///< in the order in which they were asked for
+    std::vector<TracedGroup> groups = {};   ///< likewise
+    std::vector<TracedStore> stores = {};   ///< likewise
 };
 
 /// All that one launch did, block by block in the order of their numbers (x fastest).
@@ -83,10 +76,11 @@ struct LaunchTrace {
     std::string kernel;  ///< its name
     /// Blocks along x, y and z, and threads of a block.
     std::array<unsigned, 3> grid{}, block{};
-    std::size_t shared_bytes_per_block = 0;  ///< that the launch asked for
-    std::vector<TracedTensor> tensors = {};  ///< in the order in which they were first touched
-    std::vector<TracedTile> tiles = {};      ///< likewise
-    std::vector<TracedBlock> blocks = {};    ///< all of the grid
+    std::size_t shared_bytes_per_block = 0;    ///< that the launch asked for
+    std::vector<TracedTensor> tensors = {};    ///< in the order in which they were first touched
+    std::vector<TracedTile> tiles = {};        ///< likewise
+    std::vector<TracedBarrier> barriers = {};  ///< likewise; none where all wait for all
+    std::vector<TracedBlock> blocks = {};      ///< all of the grid
 };
 
 /// While one is alive, launches that this thread makes on the checked CPU machine leave a trace in it. Blocks then run

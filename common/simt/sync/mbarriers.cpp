@@ -59,6 +59,7 @@ void Mbarriers::init(std::uint32_t offset, std::string name, int count, SourceSi
     barrier.init_thread = block_.thread();
     barrier.init_site = site;
     std::memset(block_.shared.data() + offset, 0, 8);
+    if (EventRecorder* const events = block_.events()) events->made(barrier.name, count, block_.thread(), site);
     if (!is_checked()) return;
     block_.need_clocks();
     barrier.agent = block_.add_agent("the copies to " + barrier.name);
@@ -80,6 +81,8 @@ void Mbarriers::expect(std::uint32_t offset, int bytes, SourceSite site) {
                 barrier.phase_name() + " is told to wait for " + std::to_string(bytes) + " bytes more, " +
                     std::to_string(barrier.expected - barrier.came) + " in all",
                 "a phase can wait for 0 to " + std::to_string(kMostBytes) + " bytes");
+    if (EventRecorder* const events = block_.events())
+        events->announced(barrier.name, barrier.phase, bytes, block_.thread(), site);
 }
 
 void Mbarriers::arrive(std::uint32_t offset, SourceSite site) {
@@ -94,6 +97,8 @@ void Mbarriers::arrive(std::uint32_t offset, SourceSite site) {
     if (is_checked()) block_.release(barrier.arriving);
     barrier.last_arrived = block_.thread();
     barrier.last_arrival = site;
+    if (EventRecorder* const events = block_.events())
+        events->arrived(barrier.name, barrier.phase, block_.thread(), site);
     --barrier.pending;
     end_phase_if_complete(barrier, site);
 }
@@ -109,6 +114,7 @@ void Mbarriers::end_phase_if_complete(Barrier& barrier, SourceSite site) {
                 "phase waits for or before it",
                 {late.thread, late.site});
     }
+    if (EventRecorder* const events = block_.events()) events->over(barrier.name, barrier.phase);
     barrier.passed.join(barrier.arriving);
     barrier.arriving.clear();
     ++barrier.phase;
@@ -126,15 +132,29 @@ bool Mbarriers::has_passed(Barrier& barrier, unsigned parity) {
 
 bool Mbarriers::is_over(std::uint32_t offset, unsigned parity, SourceSite site) {
     Barrier& barrier = used("looks at", offset, site);
-    if (has_passed(barrier, parity)) return true;
-    barrier.peeked = true;  // and so may come to its end while nobody sleeps on it
-    block_.let_others_go_first(site);
-    return has_passed(barrier, parity);
+    if (!has_passed(barrier, parity)) {
+        barrier.peeked = true;  // and so may come to its end while nobody sleeps on it
+        block_.let_others_go_first(site);
+        if (!has_passed(barrier, parity)) return false;
+    }
+    begin_wait(barrier, parity, site);
+    end_wait();
+    return true;
+}
+
+void Mbarriers::begin_wait(const Barrier& barrier, unsigned parity, SourceSite site) {
+    const auto phase = std::int64_t(barrier.phase) - (barrier.phase % 2 != parity % 2);
+    if (EventRecorder* const events = block_.events()) events->waits(barrier.name, phase, block_.thread(), site);
+}
+
+void Mbarriers::end_wait() {
+    if (EventRecorder* const events = block_.events()) events->goes_on(block_.thread());
 }
 
 void Mbarriers::wait(std::uint32_t offset, unsigned parity, SourceSite site) {
     Barrier& barrier = used("waits at", offset, site);
-    if (has_passed(barrier, parity)) return;
+    begin_wait(barrier, parity, site);
+    if (has_passed(barrier, parity)) return end_wait();
     const std::uint64_t phase = barrier.phase;
     while (barrier.phase == phase) block_.sleep(barrier, site);
     if (barrier.phase - phase > 1)
@@ -145,6 +165,7 @@ void Mbarriers::wait(std::uint32_t offset, unsigned parity, SourceSite site) {
                 "nobody may fall two phases behind: let the barrier's next arrivals wait for those who wait at it",
                 {barrier.last_arrived, barrier.last_arrival});
     if (is_checked()) block_.acquire(barrier.passed);
+    end_wait();
 }
 
 void Mbarriers::invalidate(std::uint32_t offset, SourceSite site) {
@@ -173,6 +194,8 @@ void Mbarriers::bring(std::uint32_t offset, Transfer&& transfer) {
             block_.shared.take_off_for_agent(piece.offset, piece.bytes, transfer.element_bytes, block_.thread(),
                                              block_.warp_interval(), transfer.site);
     }
+    if (EventRecorder* const events = block_.events())
+        events->copied(barrier.name, barrier.phase, transfer.data.size(), block_.thread(), transfer.site);
     barrier.transfers.push_back(std::move(transfer));
 }
 

@@ -82,6 +82,8 @@ class Mbarriers final : public Companion {
     bool is_checked() const { return block_.checks() == Checks::on; }
     Barrier& used(const char* does, std::uint32_t offset, SourceSite site);
     bool has_passed(Barrier& barrier, unsigned parity);
+    void begin_wait(const Barrier& barrier, unsigned parity, SourceSite site);
+    void end_wait();
     void end_phase_if_complete(Barrier& barrier, SourceSite site);
     void land(Barrier& barrier, Transfer& transfer);
     [[noreturn]] void misused(SourceSite site, std::string what, std::string advice, Witness second = {}) const;

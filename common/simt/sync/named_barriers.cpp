@@ -44,6 +44,11 @@ NamedBarriers::Barrier& NamedBarriers::come_to(const char* call, int id, int thr
         barrier.first_site = site;
     }
     barrier.who.set(std::size_t(block_.thread()));
+    EventRecorder* const events = block_.events();
+    if (events) {
+        events->numbered(barrier.name(), threads);
+        events->arrived(barrier.name(), barrier.opened, block_.thread(), site);
+    }
     if (is_checked()) {
         block_.need_clocks();
         block_.release(barrier.arriving);
@@ -53,6 +58,7 @@ NamedBarriers::Barrier& NamedBarriers::come_to(const char* call, int id, int thr
         barrier.arriving.clear();
         barrier.arrived = 0;
         barrier.who.reset();
+        if (events) events->over(barrier.name(), barrier.opened);
         ++barrier.opened;
         block_.wake(barrier);
     }
@@ -64,13 +70,15 @@ void NamedBarriers::arrive(int id, int threads, SourceSite site) { come_to("arri
 void NamedBarriers::sync(int id, int threads, SourceSite site) {
     const std::uint64_t before = id >= 0 && id < int(barriers_.size()) ? barriers_[std::size_t(id)].opened : 0;
     Barrier& barrier = come_to("sync_threads", id, threads, site);
+    if (EventRecorder* const events = block_.events())
+        events->waits(barrier.name(), std::int64_t(before), block_.thread(), site);
     while (barrier.opened == before) block_.sleep(barrier, site);
     if (is_checked()) block_.acquire(barrier.passed);
+    if (EventRecorder* const events = block_.events()) events->goes_on(block_.thread());
 }
 
 std::string NamedBarriers::Barrier::awaited() const {
-    return "barrier " + std::to_string(id) + " (" + std::to_string(arrived) + " of " + std::to_string(threads) +
-           " threads so far)";
+    return name() + " (" + std::to_string(arrived) + " of " + std::to_string(threads) + " threads so far)";
 }
 
 }  // namespace cpu

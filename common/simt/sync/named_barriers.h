@@ -39,6 +39,7 @@ class NamedBarriers final : public Companion {
         SourceSite first_site;
         ThreadClocks::Clock arriving, passed;
 
+        std::string name() const { return "barrier " + std::to_string(id); }
         std::string awaited() const override;
     };
 

@@ -39,6 +39,8 @@ void RegisterPool::claim(int count, SourceSite site) {
 void RegisterPool::change(int warpgroup, const Change& change) {
     Warpgroup& group = warpgroups_[std::size_t(warpgroup)];
     if (change.claims ? change.count < group.count : change.count > group.count) report_bad_change(warpgroup, change);
+    if (EventRecorder* const events = block_.events())
+        events->registers(change.claims, change.count, warpgroup, change.site);
     group.changed_at = change.site;
     (change.claims ? group.claimed : group.count) = change.count;
     grant();
