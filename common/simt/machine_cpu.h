@@ -17,6 +17,7 @@
 #include "common/simt/matrix/tensor_core_cpu.h"
 #include "common/simt/matrix/wgmma_cpu.h"
 #include "common/simt/sync/atomics_cpu.h"
+#include "common/simt/sync/cluster_cpu.h"
 #include "common/simt/sync/early_launch_cpu.h"
 #include "common/simt/sync/intrinsics_cpu.h"
 #include "common/simt/sync/mbarrier_cpu.h"

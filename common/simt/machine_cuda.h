@@ -14,6 +14,7 @@
 #include "common/simt/matrix/tensor_core_cuda.h"
 #include "common/simt/matrix/wgmma_cuda.h"
 #include "common/simt/sync/atomics_cuda.h"
+#include "common/simt/sync/cluster_cuda.h"
 #include "common/simt/sync/early_launch_cuda.h"
 #include "common/simt/sync/mbarrier_cuda.h"
 #include "common/simt/sync/named_barrier_cuda.h"

@@ -18,6 +18,7 @@
 #include "common/simt/matrix/tensor_core_unchecked.h"
 #include "common/simt/matrix/wgmma_unchecked.h"
 #include "common/simt/sync/atomics_unchecked.h"
+#include "common/simt/sync/cluster_unchecked.h"
 #include "common/simt/sync/early_launch_unchecked.h"
 #include "common/simt/sync/intrinsics_cpu.h"
 #include "common/simt/sync/mbarrier_cpu.h"

@@ -19,6 +19,7 @@ struct Shape {
     dim3 grid = 1;
     dim3 block = 32;
     std::size_t shared_bytes = 0;
+    dim3 cluster = {0, 0, 0};  // no clusters
 };
 
 template <class Kernel>
@@ -33,7 +34,13 @@ inline cudaLaunchConfig_t config_of(const Shape& shape) {
 /// Launches `kernel` as phases do. Every lambda is a kernel of its own, with attributes of its own.
 template <class Kernel>
 void run(const Shape& shape, Kernel kernel, const char* name = "test_kernel") {
-    simt::launch(name, config_of(shape), call_kernel<Kernel>, kernel);
+    cudaLaunchConfig_t config = config_of(shape);
+    cudaLaunchAttribute attribute = cluster_dimension(shape.cluster.x, shape.cluster.y, shape.cluster.z);
+    if (shape.cluster.x > 0) {
+        config.attrs = &attribute;
+        config.numAttrs = 1;
+    }
+    simt::launch(name, config, call_kernel<Kernel>, kernel);
 }
 
 /// Launches with the bare CUDA call: no attribute is raised, nothing is thrown for a refused launch.

@@ -239,8 +239,8 @@ TEST(StuckBlocks, NeedOneThatHasNoRoom) {
                       {.fault = Fault::deadlock,
                        .first = {0, "waits for the last", BlockIndex{0, 0, 0}},
                        .second = {0, "waits for the last", BlockIndex{1, 0, 0}},
-                       .says = {"no block can go on: thread 0 of block (0, 0, 0) waits for another value of flag(0)",
-                                "thread 0 of block (1, 0, 0) waits for another value of flag(0)",
+                       .says = {"no block can go on: in block (0, 0, 0) thread 0 waits for another value of flag(0) at",
+                                "in block (1, 0, 0) thread 0 waits for another value of flag(0) at",
                                 "2 of 4 blocks have not begun: 2 are on the device at once, 2 on each multiprocessor",
                                 "launch no more blocks than fit"}});
     }
@@ -285,7 +285,7 @@ TEST(StuckBlocks, AFlagThatNobodyRaises) {
                   {.fault = Fault::deadlock,
                    .block = {4, 0, 0},
                    .first = {7, "waits for nobody", BlockIndex{4, 0, 0}},
-                   .says = {"thread 7 of block (4, 0, 0) waits for another value of flag(4)", "nobody raises"}});
+                   .says = {"in block (4, 0, 0) thread 7 waits for another value of flag(4) at", "nobody raises"}});
 }
 
 TEST(StuckBlocks, SomeWaitAtABarrierForTheOneThatLooks) {

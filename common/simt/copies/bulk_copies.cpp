@@ -146,16 +146,17 @@ void BulkCopies::set_off() const {
 // --- Loads ----------------------------------------------------------------------------------------------------------
 
 void BulkCopies::read_global(int tensor, const void* from, std::size_t bytes, SourceSite site,
-                             std::vector<GlobalShadow::HeldSource>& held) {
+                             std::vector<GlobalShadow::HeldSource>* held) {
     if (!is_checked()) return;
     const int thread = block_.thread();
     block_.traffic.bulk_global(false, tensor, from, bytes, thread, site);
     block_.global.access_in_bulk(GlobalShadow::Bulk::read, tensor, from, bytes, thread, block_.warp_interval(), site);
-    held.push_back(block_.global.hold_source(tensor, from, bytes, thread, site));
+    if (held) held->push_back(block_.global.hold_source(tensor, from, bytes, thread, site));
 }
 
-void BulkCopies::bring(std::uint32_t barrier, const BoxPlace& place, std::vector<std::byte>&& data, int element_bytes,
-                       std::string what, SourceSite site, std::vector<GlobalShadow::HeldSource>&& held) {
+void BulkCopies::bring(Block& to, std::uint32_t barrier, const BoxPlace& place, std::vector<std::byte>&& data,
+                       int element_bytes, std::string what, SourceSite site,
+                       std::vector<GlobalShadow::HeldSource>&& held) {
     if (is_checked()) block_.traffic.bulk_shared(true, place.offset, data.size(), block_.thread(), site);
     Mbarriers::Transfer transfer{.pieces = {{place.offset, std::uint32_t(data.size())}},
                                  .data = std::move(data),
@@ -167,16 +168,15 @@ void BulkCopies::bring(std::uint32_t barrier, const BoxPlace& place, std::vector
             for (const GlobalShadow::HeldSource source : held)
                 block.global.release_source_of_agent(source, agent, interval);
         };
-    block_.companion<Mbarriers>().bring(barrier, std::move(transfer));
+    to.companion<Mbarriers>().bring(barrier, std::move(transfer));
 }
 
-void BulkCopies::load(const char* call, const Box& box, std::uint32_t barrier) {
-    check(call, box);
+/// The box as it will lie in shared memory.
+std::vector<std::byte> BulkCopies::read_box(const Box& box, std::vector<GlobalShadow::HeldSource>* held) {
     const BoxPlace& place = box.place;
     const int width = box.map.element_bytes;
     set_off();
     std::vector<std::byte> data(place.bytes());  // zeros
-    std::vector<GlobalShadow::HeldSource> held;
     for_each_row(box.map, box.at, [&](const BoxRow& row) {
         read_global(box.tensor, row.address, std::size_t(row.count * width), box.site, held);
         for_each_piece(row.first * width, row.count * width, [&](int byte, int bytes) {
@@ -184,18 +184,49 @@ void BulkCopies::load(const char* call, const Box& box, std::uint32_t barrier) {
                         row.address + (byte - row.first * width), std::size_t(bytes));
         });
     });
-    bring(barrier, place, std::move(data), width, described(call, box.tensor, " to ", place.offset), box.site,
-          std::move(held));
+    return data;
+}
+
+void BulkCopies::load(const char* call, const Box& box, std::uint32_t barrier) {
+    check(call, box);
+    std::vector<GlobalShadow::HeldSource> held;
+    std::vector<std::byte> data = read_box(box, &held);
+    bring(block_, barrier, box.place, std::move(data), box.map.element_bytes,
+          described(call, box.tensor, " to ", box.place.offset), box.site, std::move(held));
+}
+
+void BulkCopies::load_for_cluster(const char* call, const Box& box, std::uint32_t barrier, unsigned blocks) {
+    block_.require_feature(Feature::cluster, box.site);
+    check(call, box);
+    const std::string what = described(call, box.tensor, " to ", box.place.offset);
+    Cluster* const cluster = block_.cluster();
+    const unsigned all = (1u << (cluster ? cluster->size() : 1)) - 1;
+    if (blocks == 0 || blocks > all)
+        fail(Fault::cluster_misuse, box.site,
+             what + " for the blocks of mask " + std::to_string(blocks) + ", in a cluster of " +
+                 std::to_string(cluster ? cluster->size() : 1),
+             "bit r of the mask stands for the block of rank r: 1 to " + std::to_string(all) + " here");
+    const bool takes_part = blocks >> block_.rank() & 1;
+    std::vector<GlobalShadow::HeldSource> held;
+    // The source is held until it has come to this block: nobody tells it of the others.
+    const std::vector<std::byte> data = read_box(box, takes_part ? &held : nullptr);
+    for (int rank = 0; blocks >> rank; ++rank) {
+        if (!(blocks >> rank & 1)) continue;
+        Block& to = rank == block_.rank() ? block_ : cluster->visit(rank, "sets off a " + what, box.site);
+        auto of_this = &to == &block_ ? std::exchange(held, {}) : std::vector<GlobalShadow::HeldSource>{};
+        bring(to, barrier, box.place, std::vector<std::byte>(data), box.map.element_bytes,
+              what + (cluster ? " of " + to.home() : ""), box.site, std::move(of_this));
+    }
 }
 
 void BulkCopies::load(const char* call, const Bytes& b, std::uint32_t barrier) {
     check(call, b);
     set_off();
     std::vector<GlobalShadow::HeldSource> held;
-    read_global(b.tensor, b.global, std::size_t(b.bytes), b.site, held);
+    read_global(b.tensor, b.global, std::size_t(b.bytes), b.site, &held);
     const auto* const from = static_cast<const std::byte*>(b.global);
-    bring(barrier, {.offset = b.shared, .rows = 1, .row_bytes = b.bytes}, {from, from + b.bytes}, b.element_bytes,
-          described(call, b.tensor, " to ", b.shared), b.site, std::move(held));
+    bring(block_, barrier, {.offset = b.shared, .rows = 1, .row_bytes = b.bytes}, {from, from + b.bytes},
+          b.element_bytes, described(call, b.tensor, " to ", b.shared), b.site, std::move(held));
 }
 
 // --- Stores ---------------------------------------------------------------------------------------------------------

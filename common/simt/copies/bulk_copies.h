@@ -47,6 +47,10 @@ class BulkCopies final : public Companion {
     void load(const char* call, const Box& box, std::uint32_t barrier);
     void load(const char* call, const Bytes& bytes, std::uint32_t barrier);
 
+    /// The same box for every block of the cluster whose bit of `blocks` is set: to the same place of its shared
+    /// memory, with a report to its barrier there.
+    void load_for_cluster(const char* call, const Box& box, std::uint32_t barrier, unsigned blocks);
+
     /// `add`: null for a store.
     void store(const char* call, const Box& box, GlobalSums::Add add);
     void store(const char* call, const Bytes& bytes, GlobalSums::Add add);
@@ -86,9 +90,10 @@ class BulkCopies final : public Companion {
     void check_edges(const char* call, const Box& box) const;
     void check(const char* call, const Bytes& bytes) const;
     void read_global(int tensor, const void* from, std::size_t bytes, SourceSite site,
-                     std::vector<GlobalShadow::HeldSource>& held);
-    void bring(std::uint32_t barrier, const BoxPlace& place, std::vector<std::byte>&& data, int element_bytes,
-               std::string what, SourceSite site, std::vector<GlobalShadow::HeldSource>&& held);
+                     std::vector<GlobalShadow::HeldSource>* held);
+    std::vector<std::byte> read_box(const Box& box, std::vector<GlobalShadow::HeldSource>* held);
+    void bring(Block& to, std::uint32_t barrier, const BoxPlace& place, std::vector<std::byte>&& data,
+               int element_bytes, std::string what, SourceSite site, std::vector<GlobalShadow::HeldSource>&& held);
     void set_off() const;
     Store& begin_store(std::string what, SourceSite site);
     void end_store(const Store& store) const;

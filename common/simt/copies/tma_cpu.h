@@ -88,6 +88,15 @@ void tma_load(const Tile& tile, const TensorMap<T, Rank>& map, const int (&at)[R
                [&](BulkCopies& copies, const BulkCopies::Box& box) { copies.load("tma_load", box, bar.offset()); });
 }
 
+/// See simt::cuda::tma_load_for_cluster.
+template <class Tile, class T, int Rank>
+void tma_load_for_cluster(const Tile& tile, const TensorMap<T, Rank>& map, const int (&at)[Rank], Mbarrier bar,
+                          unsigned blocks, SourceSite site = SourceSite::here()) {
+    with_boxes(tile, map, at, site, [&](BulkCopies& copies, const BulkCopies::Box& box) {
+        copies.load_for_cluster("tma_load_for_cluster", box, bar.offset(), blocks);
+    });
+}
+
 /// See simt::cuda::tma_store.
 template <class Tile, class T, int Rank>
 void tma_store(const TensorMap<T, Rank>& map, const int (&at)[Rank], const Tile& tile,

@@ -122,6 +122,45 @@ __device__ __forceinline__ void load_box(std::uint32_t to, const TensorMap<T, Ra
     }
 }
 
+/// As load_box(), for the blocks of a mask; tma_load_for_cluster() says what it does.
+template <class T, int Rank>
+__device__ __forceinline__ void load_box_for_cluster(std::uint32_t to, const TensorMap<T, Rank>& map,
+                                                     const int (&at)[Rank], int column, Mbarrier bar,
+                                                     std::uint16_t blocks) {
+    const auto m = reinterpret_cast<std::uint64_t>(&map);
+    if constexpr (!kHasFeature<Feature::tma> || !kHasFeature<Feature::cluster>)
+        refuse(kNoTma);
+    else if constexpr (Rank == 2)
+        asm volatile(
+            "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+            "[%1, {%4, %5}], [%2], %3;"
+            :
+            : "r"(to), "l"(m), "r"(bar.address()), "h"(blocks), "r"(at[1] + column), "r"(at[0])
+            : "memory");
+    else if constexpr (Rank == 3)
+        asm volatile(
+            "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+            "[%1, {%4, %5, %6}], [%2], %3;"
+            :
+            : "r"(to), "l"(m), "r"(bar.address()), "h"(blocks), "r"(at[2] + column), "r"(at[1]), "r"(at[0])
+            : "memory");
+    else if constexpr (Rank == 4)
+        asm volatile(
+            "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+            "[%1, {%4, %5, %6, %7}], [%2], %3;"
+            :
+            : "r"(to), "l"(m), "r"(bar.address()), "h"(blocks), "r"(at[3] + column), "r"(at[2]), "r"(at[1]), "r"(at[0])
+            : "memory");
+    else
+        asm volatile(
+            "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+            "[%1, {%4, %5, %6, %7, %8}], [%2], %3;"
+            :
+            : "r"(to), "l"(m), "r"(bar.address()), "h"(blocks), "r"(at[4] + column), "r"(at[3]), "r"(at[2]), "r"(at[1]),
+              "r"(at[0])
+            : "memory");
+}
+
 /// What is done with a box of shared memory on its way to global memory, in PTX's words.
 struct StoreBox {
     static constexpr char instruction[] = "cp.async.bulk.tensor";  ///< its name
@@ -177,6 +216,21 @@ template <Reuse reuse = Reuse::unknown, class Tile, class T, int Rank>
 __device__ __forceinline__ void tma_load(const Tile& tile, const TensorMap<T, Rank>& map, const int (&at)[Rank],
                                          Mbarrier bar) {
     for_each_box(tile, [&](std::uint32_t to, int first_column) { load_box<reuse>(to, map, at, first_column, bar); });
+}
+
+/// The same for every block of the cluster whose bit of `blocks` is set (multicast): one read of global memory fills
+/// the tile at the same place in each of them, and each block's barrier at the same place is told of its own bytes,
+/// which that block must expect. All of these blocks have made their barriers and met by cluster_sync() before; whoever
+/// read the old tiles, in each of them, has arrived at a barrier that the calling thread has waited for, by
+/// wait_in_cluster(). Needs Feature::cluster.
+///
+///     simt::tma_load_for_cluster(K_j, K_map, {b, h, first_key, 0}, full[stage], 0b11);
+template <class Tile, class T, int Rank>
+__device__ __forceinline__ void tma_load_for_cluster(const Tile& tile, const TensorMap<T, Rank>& map,
+                                                     const int (&at)[Rank], Mbarrier bar, unsigned blocks) {
+    for_each_box(tile, [&](std::uint32_t to, int first_column) {
+        load_box_for_cluster(to, map, at, first_column, bar, std::uint16_t(blocks));
+    });
 }
 
 /// Writes `tile` to the tensor from `at` on; what lies beyond its end is left out, along rows in whole pieces of 16

@@ -18,6 +18,7 @@ enum class Feature : unsigned {
     early_launch,  ///< `griddepcontrol`, see sync/early_launch_cuda.h
     tma,           ///< `cp.async.bulk.tensor`
     wgmma,         ///< `wgmma.mma_async`
+    cluster,       ///< thread block clusters, `barrier.cluster`, `mapa`
 };
 
 /// A set of features.
@@ -69,6 +70,7 @@ inline constexpr std::array kFeatureFacts = {
     FeatureFacts{Feature::early_launch, "programmatic dependent launch", 90, kEveryLaterOne},
     FeatureFacts{Feature::tma, "the tensor memory accelerator (TMA)", 90, kEveryLaterOne},
     FeatureFacts{Feature::wgmma, "wgmma", 90, 90, true},
+    FeatureFacts{Feature::cluster, "thread block clusters", 90, kEveryLaterOne},
 };
 
 static_assert([] {

@@ -10,19 +10,31 @@
 namespace simt {
 inline namespace cpu {
 
-/// The blocks of a grid, handed out one by one in the order of the hardware, x fastest, or in one drawn from a seed.
+/// The blocks of a grid, handed out by clusters of so many, or one by one, in the order of the hardware, x fastest, or
+/// in one drawn from a seed.
 class BlockQueue {
   public:
-    BlockQueue(dim3 grid, Schedule schedule)
-        : grid_(grid), count_(grid.volume()), seed_(schedule.seed), order_(count_, schedule.seed) {}
+    BlockQueue(dim3 grid, dim3 cluster, Schedule schedule)
+        : clusters_(grid.x / cluster.x, grid.y / cluster.y, grid.z / cluster.z),
+          cluster_(cluster),
+          count_(clusters_.volume()),
+          seed_(schedule.seed),
+          order_(count_, schedule.seed) {}
 
-    bool next(uint3& index) {
+    /// The first block of the next cluster.
+    bool next(uint3& first) {
         const std::size_t turn = next_.fetch_add(1, std::memory_order_relaxed);
         if (turn >= count_) return false;
         const std::size_t number = order_.at(turn);
-        index = {unsigned(number % grid_.x), unsigned(number / grid_.x % grid_.y),
-                 unsigned(number / grid_.x / grid_.y)};
+        first = {unsigned(number % clusters_.x) * cluster_.x, unsigned(number / clusters_.x % clusters_.y) * cluster_.y,
+                 unsigned(number / clusters_.x / clusters_.y) * cluster_.z};
         return true;
+    }
+    std::size_t blocks_of_cluster() const { return cluster_.volume(); }
+    /// The block of a rank in the cluster that begins there.
+    uint3 block_of(uint3 first, unsigned rank) const {
+        return {first.x + rank % cluster_.x, first.y + rank / cluster_.x % cluster_.y,
+                first.z + rank / cluster_.x / cluster_.y};
     }
     bool is_empty() const { return next_.load(std::memory_order_relaxed) >= count_; }
 
@@ -33,11 +45,11 @@ class BlockQueue {
     }
     bool is_stopped() const { return stopped_.load(std::memory_order_relaxed); }
 
-    std::size_t count() const { return count_; }
+    std::size_t blocks() const { return count_ * cluster_.volume(); }
     std::uint64_t seed() const { return seed_; }
 
   private:
-    dim3 grid_;
+    dim3 clusters_, cluster_;
     std::size_t count_;
     std::uint64_t seed_;
     DrawnOrder order_;

@@ -1,8 +1,9 @@
 #include "common/simt/launch/crew.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
+#include <functional>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -57,7 +58,7 @@ class Crew {
 
     ~Crew() {
         launch_.residents.is_done(worker_);
-        for (auto* blocks : {&begun_, &spare_})
+        for (auto* blocks : {&begun_, &ended_, &spare_})
             for (std::unique_ptr<Block>& block : *blocks) {
                 block->end_launch();
                 pool().give_back(std::move(block));
@@ -89,23 +90,29 @@ class Crew {
     }
 
   private:
-    /// Another block begins, if there is one, and room for it.
+    /// Another block begins, or the blocks of a cluster, if there is one, and room for it.
     bool begin_one() {
-        if (queue_.is_empty() || !launch_.residents.take_room(1)) return false;
-        uint3 index;
-        if (!queue_.next(index)) {
-            launch_.residents.give_room_back(1);
+        const std::size_t blocks = queue_.blocks_of_cluster();
+        if (queue_.is_empty() || !launch_.residents.take_room(blocks)) return false;
+        uint3 first;
+        if (!queue_.next(first)) {
+            launch_.residents.give_room_back(blocks);
             return false;
         }
         launch_.residents.is_at_work(worker_);
         rounds_without_news_ = rounds_since_begin_ = 0;
-        if (spare_.empty()) spare_.push_back(pool().take());
-        spare_.back()->begin(launch_, index);
-        // Nobody takes turns in the order of their numbers on a GPU; a seed draws another one.
-        const auto place = queue_.seed() ? std::ptrdiff_t((queue_.seed() * 7 + index.x) % (begun_.size() + 1))
-                                         : std::ptrdiff_t(begun_.size());
-        begun_.insert(begun_.begin() + place, std::move(spare_.back()));
-        spare_.pop_back();
+        Cluster* cluster = nullptr;
+        if (launch_.cluster) cluster = clusters_.emplace_back(std::make_unique<Cluster>()).get();
+        for (unsigned rank = 0; rank < blocks; ++rank) {
+            if (spare_.empty()) spare_.push_back(pool().take());
+            spare_.back()->begin(launch_, queue_.block_of(first, rank), cluster, int(rank));
+            // Nobody takes turns in the order of their numbers on a GPU; a seed draws another one.
+            const auto place = queue_.seed()
+                                   ? std::ptrdiff_t((queue_.seed() * 7 + first.x + rank) % (begun_.size() + 1))
+                                   : std::ptrdiff_t(begun_.size());
+            begun_.insert(begun_.begin() + place, std::move(spare_.back()));
+            spare_.pop_back();
+        }
         return true;
     }
 
@@ -132,7 +139,6 @@ class Crew {
                 had_news_ = true;
                 launch_.residents.is_at_work(worker_);
             }
-            note_wait(block);
             ++i;
         }
         if (begun_.empty()) return false;
@@ -150,7 +156,7 @@ class Crew {
         std::unique_ptr<Block> block = std::move(begun_[i]);
         begun_.erase(begun_.begin() + std::ptrdiff_t(i));
         Block& ended = *block;
-        spare_.push_back(std::move(block));
+        (launch_.cluster ? ended_ : spare_).push_back(std::move(block));
         launch_.residents.leave(ended.number());
         try {
             ended.end();
@@ -159,6 +165,7 @@ class Crew {
             throw;
         }
         hand_in(ended);
+        if (Cluster* const cluster = ended.cluster()) end_cluster(*cluster);
         if (launch_.global.has_conflict()) queue_.stop();  // what comes first is known, or about to be handed in
     }
 
@@ -171,13 +178,14 @@ class Crew {
         }
     }
 
-    void note_wait(Block& block) {
-        const Residents::Wait& wait = block.awaits();
-        auto& [number, noted] = noted_[block.number() % noted_.size()];
-        if (number == block.number() + 1 && noted == wait) return;
-        number = block.number() + 1;
-        noted = wait;
-        launch_.residents.note_wait(block.number(), wait);
+    /// Once all blocks of a cluster have ended, nobody looks at their memory any more.
+    void end_cluster(const Cluster& cluster) {
+        const auto is_of_it = [&](const std::unique_ptr<Block>& block) { return block->cluster() == &cluster; };
+        if (std::ranges::count_if(ended_, is_of_it) < cluster.size()) return;
+        const auto rest = std::ranges::stable_partition(ended_, std::not_fn(is_of_it));
+        std::ranges::move(rest, std::back_inserter(spare_));
+        ended_.erase(rest.begin(), rest.end());
+        std::erase_if(clusters_, [&](const auto& other) { return other.get() == &cluster; });
     }
 
     /// Nothing new in a round, and nobody to begin. Ends the launch if that is so everywhere, and for long.
@@ -190,9 +198,12 @@ class Crew {
         }
         const int enough = std::max(kPatientRounds, kPatientTurns / int(std::max<std::size_t>(1, begun_.size())));
         if (++rounds_without_news_ < enough) return;
+        if (rounds_without_news_ == enough)
+            for (const std::unique_ptr<Block>& block : begun_)
+                launch_.residents.note_wait(block->number(), block->awaits());
         launch_.residents.is_patient(worker_, changes);
         if (!launch_.residents.none_can_go_on(changes)) return;
-        MachineError::Report report = launch_.residents.stuck(queue_.count(), at_work_on_);
+        MachineError::Report report = launch_.residents.stuck(queue_.blocks(), at_work_on_);
         report.kernel = launch_.kernel;
         report.threads_per_block = {launch_.block.x, launch_.block.y, launch_.block.z};
         throw MachineError(std::move(report));
@@ -202,8 +213,8 @@ class Crew {
     BlockQueue& queue_;
     const int worker_;
     const WorkerWatch watch_;
-    std::vector<std::unique_ptr<Block>> begun_, spare_;
-    std::array<std::pair<std::uint64_t, Residents::Wait>, 16> noted_{};  // 1 + a block's number, and what it waits for
+    std::vector<std::unique_ptr<Cluster>> clusters_;
+    std::vector<std::unique_ptr<Block>> begun_, ended_, spare_;  // ended_: of clusters that have not ended
     Counters counted_;
     std::uint64_t at_work_on_ = UINT64_MAX, changes_ = 0;
     int rounds_without_news_ = 0, rounds_since_begin_ = 0;

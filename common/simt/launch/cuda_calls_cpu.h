@@ -15,6 +15,7 @@ enum cudaError_t {
     cudaErrorInvalidValue = 1,
     cudaErrorInvalidConfiguration = 9,
     cudaErrorNotSupported = 801,
+    cudaErrorInvalidClusterSize = 912,
 };
 
 /// A code's name, and what it means in a sentence.
@@ -24,11 +25,18 @@ const char* cudaGetErrorString(cudaError_t);
 /// Launches finish before they return, so there is one stream and it is always empty.
 using cudaStream_t = void*;
 
-/// What a launch can be told besides; see common/simt/sync/early_launch_cuda.h.
-enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
+/// What a launch can be told besides; see common/simt/sync/early_launch_cuda.h and cluster_cuda.h.
+enum cudaLaunchAttributeID {
+    cudaLaunchAttributeClusterDimension = 4,
+    cudaLaunchAttributeProgrammaticStreamSerialization = 6,
+};
 /// What is said about an attribute.
 union cudaLaunchAttributeValue {
     int programmaticStreamSerializationAllowed;  ///< not 0: the launch may begin before the one before it has ended
+    /// How many blocks a cluster has.
+    struct {
+        unsigned x, y, z;  ///< along each axis, at least 1
+    } clusterDim;
 };
 /// An attribute of a launch, and its value.
 struct cudaLaunchAttribute {
@@ -53,6 +61,7 @@ enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 }  // namespace simt
 
 using simt::cpu::cudaError_t;
+using simt::cpu::cudaErrorInvalidClusterSize;
 using simt::cpu::cudaErrorInvalidConfiguration;
 using simt::cpu::cudaErrorInvalidValue;
 using simt::cpu::cudaErrorNotSupported;
@@ -61,6 +70,7 @@ using simt::cpu::cudaFuncAttributeMaxDynamicSharedMemorySize;
 using simt::cpu::cudaGetErrorName;
 using simt::cpu::cudaGetErrorString;
 using simt::cpu::cudaLaunchAttribute;
+using simt::cpu::cudaLaunchAttributeClusterDimension;
 using simt::cpu::cudaLaunchAttributeProgrammaticStreamSerialization;
 using simt::cpu::cudaLaunchConfig_t;
 using simt::cpu::cudaStream_t;

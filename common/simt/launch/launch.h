@@ -2,6 +2,7 @@
 
 // Written once in CUDA's own calls; each machine brings its own version of those.
 
+#include <array>
 #include <utility>
 
 #include "common/simt/report/launch_log.h"
@@ -9,6 +10,30 @@
 
 namespace simt {
 inline namespace SIMT_NAMESPACE {
+
+/// Blocks of each cluster of a launch.
+inline std::array<unsigned, 3> cluster_of(const cudaLaunchConfig_t& config) {
+    for (unsigned i = 0; i < config.numAttrs; ++i)
+        if (config.attrs[i].id == cudaLaunchAttributeClusterDimension) {
+            const auto& cluster = config.attrs[i].val.clusterDim;
+            return {cluster.x, cluster.y, cluster.z};
+        }
+    return {1, 1, 1};
+}
+
+/// The attribute of a launch in clusters of so many blocks along each axis, 1 to 8 in all; see cluster_cuda.h.
+///
+///     cudaLaunchAttribute attribute = simt::cluster_dimension(2);
+///     config.attrs = &attribute;
+///     config.numAttrs = 1;
+inline cudaLaunchAttribute cluster_dimension(unsigned x, unsigned y = 1, unsigned z = 1) {
+    cudaLaunchAttribute attribute{};
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim.x = x;
+    attribute.val.clusterDim.y = y;
+    attribute.val.clusterDim.z = z;
+    return attribute;
+}
 
 /// Launches `kernel`, first raising its shared-memory limit if it needs more than a block gets without asking, and
 /// records the launch. Throws LaunchError with the CUDA call's own error if the device refuses.
@@ -30,6 +55,8 @@ void launch(const char* name, const cudaLaunchConfig_t& config, void (*kernel)(P
                            .static_shared_bytes = static_shared_bytes,
                            .shared_bytes_limit = std::size_t(device.shared_bytes_per_block_optin),
                            .max_threads_per_block = device.max_threads_per_block,
+                           .cluster = cluster_of(config),
+                           .has_clusters = device.has_feature(Feature::cluster),
                            .launch_bound = launch_bound_of(reinterpret_cast<const void*>(kernel)),
                            .device = device.name});
     };

@@ -50,6 +50,14 @@ bool may_start_early(const cudaLaunchConfig_t& config) {
     });
 }
 
+/// Blocks of a cluster, if the launch has any.
+std::optional<dim3> cluster_of(const cudaLaunchConfig_t& config) {
+    for (unsigned i = 0; i < config.numAttrs; ++i)
+        if (const cudaLaunchAttribute& a = config.attrs[i]; a.id == cudaLaunchAttributeClusterDimension)
+            return dim3(a.val.clusterDim.x, a.val.clusterDim.y, a.val.clusterDim.z);
+    return std::nullopt;
+}
+
 /// The launch before, on this thread: the one stream there is runs them in turn.
 thread_local std::shared_ptr<const GlobalLaunchShadow> previous_launch;
 
@@ -84,6 +92,8 @@ const char* cudaGetErrorName(cudaError_t code) {
             return "cudaErrorInvalidConfiguration";
         case cudaErrorNotSupported:
             return "cudaErrorNotSupported";
+        case cudaErrorInvalidClusterSize:
+            return "cudaErrorInvalidClusterSize";
     }
     return "unrecognized error code";
 }
@@ -98,6 +108,8 @@ const char* cudaGetErrorString(cudaError_t code) {
             return "invalid configuration argument";
         case cudaErrorNotSupported:
             return "operation not supported";
+        case cudaErrorInvalidClusterSize:
+            return "invalid cluster size";
     }
     return "unrecognized error code";
 }
@@ -127,6 +139,15 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
     if (static_shared_bytes_of(kernel) > kMostStaticSharedBytes) return cudaErrorInvalidValue;
     if (config.dynamicSmemBytes > std::size_t(shared_limit(kernel, device))) return cudaErrorInvalidValue;
     if (may_start_early(config) && !device.has_feature(Feature::early_launch)) return cudaErrorNotSupported;
+    const std::optional<dim3> cluster = cluster_of(config);
+    if (cluster) {
+        const auto [x, y, z] = *cluster;
+        if (!device.has_feature(Feature::cluster)) return cudaErrorNotSupported;
+        if (!within(*cluster, kMostClusterBlocks, kMostClusterBlocks, kMostClusterBlocks) ||
+            cluster->volume() > kMostClusterBlocks || config.gridDim.x % x || config.gridDim.y % y ||
+            config.gridDim.z % z)
+            return cudaErrorInvalidClusterSize;
+    }
 
     TraceLog* const trace = checks == Checks::on ? TraceLog::active() : nullptr;
     if (trace)
@@ -146,8 +167,9 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
     const Schedule schedule = current_schedule();
     const std::size_t blocks = config.gridDim.volume();
     // A trace shows blocks in their order, and the same ones on every run; a seed gives one order of all.
-    const std::size_t workers =
-        trace || schedule.seed || kOneBlockAtATime ? 1 : std::min<std::size_t>(cpu_workers(), blocks);
+    const std::size_t workers = trace || schedule.seed || kOneBlockAtATime
+                                    ? 1
+                                    : std::min<std::size_t>(cpu_workers(), blocks / (cluster ? cluster->volume() : 1));
     if (schedule.seed) global.sums.make_in_any_order();
     const std::size_t fit = Residents::per_multiprocessor(device, int(config.blockDim.volume()),
                                                           config.dynamicSmemBytes + static_shared_bytes_of(kernel));
@@ -156,6 +178,7 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
                                .device = device,
                                .grid = config.gridDim,
                                .block = config.blockDim,
+                               .cluster = cluster,
                                .shared_bytes = config.dynamicSmemBytes,
                                .checks = checks,
                                .count = checks == Checks::on ? LaunchLog::wanted() : std::nullopt,
@@ -167,7 +190,7 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
                                .kernel_code = reinterpret_cast<const void*>(kernel),
                                .body = body,
                                .arguments = arguments};
-    BlockQueue queue(config.gridDim, schedule);
+    BlockQueue queue(config.gridDim, cluster.value_or(dim3(1)), schedule);
     std::mutex results_mutex;
     Counters counters;
     std::exception_ptr failure;

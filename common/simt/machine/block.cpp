@@ -25,7 +25,7 @@ std::uint64_t mixed(std::uint64_t x) {
 
 }  // namespace
 
-void Block::begin(const Launch& launch, uint3 index) {
+void Block::begin(const Launch& launch, uint3 index, Cluster* cluster, int rank) {
     const int threads = static_cast<int>(launch.block.volume());
     if (shape_.x != launch.block.x || shape_.y != launch.block.y || shape_.z != launch.block.z) {
         shape_ = launch.block;
@@ -51,6 +51,9 @@ void Block::begin(const Launch& launch, uint3 index) {
 
     launch_ = &launch;
     index_ = index;
+    cluster_ = cluster;
+    rank_ = rank;
+    if (cluster) cluster->add(*this);
     at_barrier_ = arriving_votes_ = 0;
     barrier_site_ = {};
     failure_.reset();
@@ -77,15 +80,14 @@ void Block::begin(const Launch& launch, uint3 index) {
     current_thread_ = 0;
     fiber_ = &fibers_[0];
     next_ = fiber_->stack;
-    stands_still_ = is_abandoned_ = false;
+    stands_still_ = is_abandoned_ = has_ended_ = false;
     had_news_ = true;
     spins_.start_block();
     looking_thread_ = -1;
     turns_given_ = 0;
-    wait_ = {};
-    wait_.block = {index.x, index.y, index.z};
     enter_warp(0);
-    if (launch.needs_clocks.load(std::memory_order_relaxed)) order_by_clocks();
+    const bool has_visitors = cluster && launch.checks == Checks::on;
+    if (has_visitors || launch.needs_clocks.load(std::memory_order_relaxed)) order_by_clocks();
     start_.enter();
 }
 
@@ -112,6 +114,7 @@ void Block::stand_still() {
     Fiber& fiber = *fiber_;
     stands_still_ = true;
     launch_->global.sums.make_in_any_order();
+    launch_->residents.note_that_blocks_wait();
     fiber.sanitized.leave_for(sanitized_home_);
     switch_stack(&next_, home_);
     fiber.sanitized.arrive(sanitized_home_);
@@ -123,6 +126,7 @@ void Block::abandon() {
 }
 
 void Block::end() {
+    has_ended_ = true;
     current_ = this;
     if (interrupted_) {
 #ifdef __x86_64__
@@ -224,7 +228,7 @@ void Block::order_by_clocks() {
     if (has_clocks_) return;
     has_clocks_ = true;
     launch_->needs_clocks.store(true, std::memory_order_relaxed);
-    clocks_.start_block(threads_);
+    clocks_.start_block(threads_, launch_->cluster ? int(launch_->cluster->volume()) : 1, rank_);
     global.order_by(clocks_, shared.last_interval());
     shared.order_by(clocks_);
     for (Warp& w : warps_) w.interval = shared.open_warp_interval();
@@ -258,7 +262,7 @@ int Block::next_runnable() {
     if (warps_[own].pending_count == 0) traffic.warp_meets(own);  // at the barrier
     do {
         if (const int thread = find_runnable(own); thread >= 0) return thread;
-    } while (let_something_happen());
+    } while (let_something_happen() || wait_for_cluster());
     report_stuck();
 }
 
@@ -275,14 +279,28 @@ int Block::find_runnable(int own) {
     return -1;
 }
 
+/// No thread can go on, until another block of the cluster does something. False: there is none.
+bool Block::wait_for_cluster() {
+    if (!cluster_ || cluster_->size() == 1) return false;
+    looking_thread_ = -1;
+    stand_still();
+    spins_.note_news();  // or this turn ends as the last one did
+    if (std::ranges::none_of(warps_, [](const Warp& w) { return w.runnable != 0; })) spins_.take_news();
+    return true;
+}
+
 bool Block::let_something_happen() {
     for (const auto& [kind, companion] : companions_)
-        if (companion->let_something_happen()) return true;
+        if (companion->let_something_happen()) {
+            spins_.note_news();
+            return true;
+        }
     return false;
 }
 
 void Block::finish_thread() {
     for (const auto& [kind, companion] : companions_) companion->thread_returns();
+    if (cluster_) cluster_->thread_returns();
     end_.enter();
     Warp& w = *warp_;
     const std::uint32_t bit = 1u << lane();
@@ -294,6 +312,7 @@ void Block::finish_thread() {
         if (w.pending[p].arrived == (w.pending[p].call.mask & w.live)) complete(w, p);
     if (alive_ == 0) {
         for (const auto& [kind, companion] : companions_) companion->all_have_returned();
+        if (cluster_) cluster_->block_ends();
         leave();
     }
     const int next = w.runnable & (bit << 1) ? current_thread_ + 1 : next_runnable();
@@ -567,16 +586,50 @@ void Block::note_find(const LookedAt& place, std::uint32_t bits) {
     stand_still();
 }
 
-const Residents::Wait& Block::awaits() {
-    if (wait_.thread == looking_thread_ && wait_.site == looked_at_.site) return wait_;
-    wait_.thread = looking_thread_;
-    wait_.site = looked_at_.site;
+Residents::Wait Block::awaits() const {
+    Residents::Wait wait{.block = {index_.x, index_.y, index_.z}};
+    if (looking_thread_ < 0) {
+        const MachineError::Report stuck = stuck_report();
+        wait.thread = stuck.first.thread;
+        wait.site = stuck.first.site;
+        wait.what = stuck.what;
+        return wait;
+    }
+    wait.thread = looking_thread_;
+    wait.site = looked_at_.site;
     const auto address = reinterpret_cast<std::uintptr_t>(looked_at_.address);
-    wait_.what = "another value of " + (looked_at_.tensor >= 0 ? global_element_name(looked_at_.tensor, address)
-                                        : looked_at_.tensor == LookedAt::kShared
-                                            ? shared.element_name(shared.offset_of(looked_at_.address), wait_.thread)
-                                            : std::string("what lies at an address"));
-    return wait_;
+    wait.what = "thread " + std::to_string(looking_thread_) + " waits for another value of " +
+                (looked_at_.tensor >= 0 ? global_element_name(looked_at_.tensor, address)
+                 : looked_at_.tensor == LookedAt::kShared
+                     ? shared.element_name(shared.offset_of(looked_at_.address), looking_thread_)
+                     : std::string("what lies at an address")) +
+                " at " + looked_at_.site.text();
+    return wait;
+}
+
+void Block::release_to_cluster(ClusterMessage& into) {
+    begin_interval();
+    global.begin_to_list();
+    const Warp& w = *warp_;
+    const ThreadClocks::Now now{current_thread_, w.interval, w.since, shared.block_interval()};
+    clocks_.release_to_cluster(now, into.clock);
+    into.knowledge = joined(into.knowledge, global.hand_over().published(global.moment(current_thread_, warp_interval_),
+                                                                         true, shared.block_interval()));
+    begin_interval();  // what follows is not passed on
+}
+
+void Block::acquire_from_cluster(const ClusterMessage& from) {
+    clocks_.acquire_from_cluster(current_thread_, from.clock);
+    if (!from.knowledge) return;
+    global.begin_to_list();
+    global.hand_over().take(global.moment(current_thread_, warp_interval_), from.knowledge, true, global.clocks());
+}
+
+void Block::let_cluster_go_first() {
+    if (!drawn_ || (drawn_ = mixed(drawn_)) % 3 != 0) return;
+    spins_.note_news();
+    looking_thread_ = -1;
+    stand_still();
 }
 
 void Block::release(ThreadClocks::Clock& into) {
@@ -609,7 +662,21 @@ int Block::add_agent(std::string name) {
     return clocks_.add_agent();
 }
 
+std::string Block::home() const { return text_of({index_.x, index_.y, index_.z}); }
+
+Witness Block::witness(int who, SourceSite site) const {
+    if (ThreadClocks::is_visitor(who))
+        return cluster_->block(ThreadClocks::rank_of(who)).witness(ThreadClocks::thread_of(who), site);
+    Witness witness{.thread = who, .site = site};
+    if (cluster_) witness.block = {index_.x, index_.y, index_.z};
+    return witness;
+}
+
 std::string Block::party(int who) const {
+    if (ThreadClocks::is_visitor(who)) {
+        const int thread = ThreadClocks::thread_of(who);
+        return "thread " + std::to_string(thread) + " of " + cluster_->block(ThreadClocks::rank_of(who)).home();
+    }
     return ThreadClocks::is_agent(who) ? agents_[std::size_t(who - ThreadClocks::kFirstAgent)]
                                        : "thread " + std::to_string(who);
 }

@@ -20,6 +20,7 @@
 #include "common/simt/machine/awaited.h"
 #include "common/simt/machine/budget.h"
 #include "common/simt/machine/call_paths.h"
+#include "common/simt/machine/cluster.h"
 #include "common/simt/machine/companion.h"
 #include "common/simt/machine/fiber_stacks.h"
 #include "common/simt/machine/lookout.h"
@@ -74,6 +75,7 @@ class Block final : private SharedMemory::Owner, private AccessListener {
         const char* kernel;
         const Device& device;
         dim3 grid, block;
+        std::optional<dim3> cluster;  ///< blocks of each cluster; nothing: the launch has none
         std::size_t shared_bytes;
         Checks checks;
         std::optional<LaunchLog::Detail> count;  ///< what to count
@@ -93,8 +95,8 @@ class Block final : private SharedMemory::Owner, private AccessListener {
     /// The same, or null outside of blocks; for signal handlers.
     static Block* running() { return current_; }
 
-    /// Makes ready to run block `index` of the launch.
-    void begin(const Launch& launch, uint3 index);
+    /// Makes ready to run block `index` of the launch, in a cluster if it has a rank there.
+    void begin(const Launch& launch, uint3 index, Cluster* cluster = nullptr, int rank = 0);
 
     /// Runs it, on the calling OS thread. Whether it has ended, well or not; else it waits for others.
     bool go_on();
@@ -108,12 +110,27 @@ class Block final : private SharedMemory::Owner, private AccessListener {
     /// Whether a thread has found something new in its last turn: only then could it do anything but wait.
     bool take_news() { return had_news_ = spins_.take_news(); }
 
-    /// Whom it waits for, and who does. In the same words as long as that is the same.
-    const Residents::Wait& awaits();
+    /// What it waits for, after a turn in which it could do nothing else.
+    Residents::Wait awaits() const;
+    bool has_ended() const { return has_ended_; }
     std::uint64_t number() const { return number_; }
 
     /// The OS thread that ran it is done with a launch.
     void end_launch() { stacks_.end_launch(); }
+
+    /// The cluster that it belongs to; null: none.
+    Cluster* cluster() const { return cluster_; }
+    int rank() const { return rank_; }
+
+    /// What the running thread passes on to threads of other blocks of the cluster, and learns from them.
+    void release_to_cluster(ClusterMessage& into);
+    void acquire_from_cluster(const ClusterMessage& from);
+
+    /// In orders that are drawn, other blocks of the cluster may go on now.
+    void let_cluster_go_first();
+
+    std::string home() const override;
+    Witness witness(int who, SourceSite site) const override;
 
     /// What a thread looks at. Of no tensor, where nobody has named what lies there.
     struct LookedAt {
@@ -196,6 +213,7 @@ class Block final : private SharedMemory::Owner, private AccessListener {
         if (!has_clocks_) order_by_clocks();
     }
     ThreadClocks& clocks() { return clocks_; }
+    const ThreadClocks& clocks() const { return clocks_; }
 
     /// What the warp of the running thread does from now on has another number: it is told apart from what was before.
     void begin_interval();
@@ -451,6 +469,8 @@ class Block final : private SharedMemory::Owner, private AccessListener {
     bool let_something_happen();
     bool let_sibling_run();
     [[gnu::noinline]] void stand_still();
+    bool wait_for_cluster();
+    MachineError::Report stuck_report() const;
     std::string sleepers() const;
     [[gnu::noinline]] int join(Warp&, Call call, SourceSite site, const WarpInstruction* run, const CallPath& path);
     bool meet_each_other(const Pending& other, Call call, SourceSite site, const WarpInstruction* run,
@@ -481,7 +501,6 @@ class Block final : private SharedMemory::Owner, private AccessListener {
 
     const Launch* launch_ = nullptr;
     uint3 index_{};
-    std::uint64_t number_ = 0;
     BlockRecorder own_recorder_;
     BlockRecorder* recorder_ = nullptr;  // own_recorder_ while somebody wants to see this block, else null
     FiberStacks stacks_;
@@ -497,12 +516,6 @@ class Block final : private SharedMemory::Owner, private AccessListener {
     dim3 shape_{0, 0, 0};
     std::vector<Warp> warps_;
     StackPointer home_ = nullptr;
-    StackPointer next_ = nullptr;  // where the block goes on
-    bool stands_still_ = false, is_abandoned_ = false, had_news_ = true;
-    SpinWatch spins_;
-    LookedAt looked_at_;  // when it last stood still, by looking_thread_
-    int looking_thread_ = -1, turns_given_ = 0;
-    Residents::Wait wait_;
     [[no_unique_address]] SanitizedFiber sanitized_home_;
     SanitizedMeeting start_, end_;  // of all threads
     SanitizedBarrier order_;        // of __syncthreads()
@@ -525,6 +538,15 @@ class Block final : private SharedMemory::Owner, private AccessListener {
     CallPaths call_paths_;
     std::vector<std::pair<const void*, std::unique_ptr<Companion>>> companions_;  // with the addresses of their kKind
     std::optional<MachineError::Report> failure_;
+    std::uint64_t number_ = 0;
+    StackPointer next_ = nullptr;  // where the block goes on
+    bool stands_still_ = false, is_abandoned_ = false, had_news_ = true, has_ended_ = false;
+    Cluster* cluster_ = nullptr;
+    int rank_ = 0;
+    SpinWatch spins_;
+    LookedAt looked_at_;       // when it last stood still, by looking_thread_
+    int looking_thread_ = -1;  // -1: no thread could go on
+    int turns_given_ = 0;
 };
 
 }  // namespace cpu

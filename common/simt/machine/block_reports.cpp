@@ -71,6 +71,7 @@ std::string call_of(Barrier kind) {
 }
 
 void Block::fail(MachineError::Report report) {
+    if (current_ != this) current_->fail(std::move(report));  // whose thread has reached for this block's memory
     if (recorder_) recorder_->fault(report.first.thread);
     std::array<void*, 32> calls;
     const int depth = ::backtrace(calls.data(), int(calls.size()));
@@ -252,7 +253,9 @@ std::string Block::sleepers() const {
     return text;
 }
 
-void Block::report_stuck() {
+void Block::report_stuck() { fail(stuck_report()); }
+
+MachineError::Report Block::stuck_report() const {
     MachineError::Report report{.fault = Fault::deadlock,
                                 .what = "no thread can go on",
                                 .advice =
@@ -290,7 +293,7 @@ void Block::report_stuck() {
                        call_of(barrier_kind_);
         if (report.first.thread < 0) report.first = {first_at_barrier_, barrier_site_};
     }
-    fail(std::move(report));
+    return report;
 }
 
 }  // namespace cpu

@@ -1,6 +1,7 @@
 #include "common/simt/machine/residents.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/simt/device/occupancy.h"
 
@@ -42,10 +43,9 @@ void Residents::leave(std::uint64_t number) {
     waits_.erase(number);
 }
 
-void Residents::note_wait(std::uint64_t number, const Wait& wait) {
+void Residents::note_wait(std::uint64_t number, Wait wait) {
     const std::scoped_lock lock(mutex_);
-    waits_[number] = wait;
-    anybody_waits_ = true;
+    waits_[number] = std::move(wait);
 }
 
 bool Residents::none_can_go_on(std::uint64_t changes) const {
@@ -68,8 +68,7 @@ MachineError::Report Residents::stuck(std::size_t count, std::uint64_t& lowest) 
             report.second = {wait.thread, wait.site, wait.block};
         }
         if (++named > kNamed) break;
-        report.what += (named > 1 ? "; thread " : "thread ") + std::to_string(wait.thread) + " of " +
-                       text_of(wait.block) + " waits for " + wait.what + " at " + wait.site.text();
+        report.what += (named > 1 ? "; in " : "in ") + text_of(wait.block) + " " + wait.what;
     }
     if (waits_.size() > kNamed) report.what += "; and so on, " + std::to_string(waits_.size()) + " blocks in all";
     if (const std::size_t left = count - begun_; left > 0) {

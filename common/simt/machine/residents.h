@@ -40,16 +40,20 @@ class Residents {
     /// One of them has ended.
     void leave(std::uint64_t number);
 
-    /// What somebody waits for, in words, and where.
+    /// What somebody in a block waits for, in words, and where.
     struct Wait {
         std::array<unsigned, 3> block{};
         int thread = -1;
-        SourceSite site;
+        SourceSite site{};
         std::string what{};
-        friend bool operator==(const Wait&, const Wait&) = default;
     };
-    /// Block `number` could do nothing but wait in its last turn.
-    void note_wait(std::uint64_t number, const Wait& wait);
+    /// Block `number` can do nothing but wait.
+    void note_wait(std::uint64_t number, Wait wait);
+
+    /// Some block has come to wait for another one.
+    void note_that_blocks_wait() {
+        if (!anybody_waits_.load(std::memory_order_relaxed)) anybody_waits_ = true;
+    }
 
     /// Whether any block has ever waited for another one.
     bool anybody_waits() const { return anybody_waits_.load(); }

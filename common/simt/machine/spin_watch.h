@@ -33,6 +33,9 @@ class SpinWatch {
         return false;
     }
 
+    /// Somebody has done something else than to look in vain.
+    void note_news() { news_ = true; }
+
     /// Whether anybody has found anything new since the last call.
     bool take_news() {
         const bool news = news_;

@@ -51,7 +51,8 @@ void HandOver::start_block(std::uint64_t block) {
 KnowledgePtr HandOver::past_of(const Moment& now, std::uint32_t block_since) {
     BlockClock clock(blockDim.volume(), block_since - 1);
     if (now.clocks) {
-        ThreadClocks::Clock past{.known = std::move(clock), .shown = {}};
+        ThreadClocks::Clock past;
+        past.known = std::move(clock);
         now.clocks->release({now.thread, now.interval - 1, now.since, block_since}, past);
         past.known.resize(blockDim.volume());  // agents are the block's own affair
         clock = std::move(past.known);
@@ -87,8 +88,11 @@ void HandOver::take(const Moment& now, const KnowledgePtr& found, bool acquires,
 
 void HandOver::acquire(const Moment& now, const KnowledgePtr& found, ThreadClocks* clocks) {
     if (!found || !acquired_.gain(now, found)) return;
-    if (const BlockClock* const own = found->of(block_); own && clocks)
-        clocks->acquire(now.thread, {.known = *own, .shown = {}});
+    const BlockClock* const own = found->of(block_);
+    if (!own || !clocks) return;
+    ThreadClocks::Clock clock;
+    clock.known = *own;
+    clocks->acquire(now.thread, clock);
 }
 
 }  // namespace cpu

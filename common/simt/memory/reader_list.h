@@ -47,7 +47,7 @@ class ReaderList {
     /// The same in a block that may have no clocks: null.
     Reader unknown_to(int writer, std::uint32_t since, std::uint32_t block_since, const ThreadClocks* clocks) const {
         for (const Entry& entry : entries_) {
-            const bool is_thread = !ThreadClocks::is_agent(entry.warp * 32);
+            const bool is_thread = entry.warp * 32 < ThreadClocks::kFirstAgent;
             if (is_thread && entry.interval < block_since) continue;
             if (entry.warp == writer / 32 && entry.interval < since) continue;
             for (std::uint32_t lanes = entry.lanes; lanes; lanes &= lanes - 1) {
@@ -56,6 +56,17 @@ class ReaderList {
                     return {reader, entry.site};
             }
         }
+        return {-1, {}};
+    }
+
+    /// One of them of whom know(reader, interval) says no; thread -1: there is none.
+    template <class Knows>
+    Reader first_unknown(Knows&& knows) const {
+        for (const Entry& entry : entries_)
+            for (std::uint32_t lanes = entry.lanes; lanes; lanes &= lanes - 1) {
+                const int reader = entry.warp * 32 + std::countr_zero(lanes);
+                if (!knows(reader, entry.interval)) return {reader, entry.site};
+            }
         return {-1, {}};
     }
 

@@ -34,6 +34,7 @@ void SharedMemory::start_block(std::size_t bytes) {
     regions_.clear();
     clocks_ = nullptr;
     if (!atomics_.empty()) forget_atomics();
+    if (!visits_.empty()) forget_visits();
     rounds_.clear();
     lent_ = lent_for_any_bits_ = false;
     if (last_interval_ > UINT32_MAX / 2 || copies_in_flight_ > 0) {  // a block that failed leaves copies behind
@@ -93,7 +94,7 @@ const SharedMemory::Region* SharedMemory::name_region(const Region& region) {
 }
 
 const SharedMemory::Region* SharedMemory::region_at(std::size_t offset, int thread) const {
-    const unsigned round = rounds_.empty() ? 0 : rounds_[std::size_t(thread)];
+    const unsigned round = rounds_.empty() || std::size_t(thread) >= kMostThreads ? 0 : rounds_[std::size_t(thread)];
     const Region* found = nullptr;
     for (const Region& r : regions_) {
         if (offset < r.offset || offset >= r.end()) continue;
@@ -153,14 +154,6 @@ void SharedMemory::write_vector(Elements elements, int thread, std::uint32_t war
 void SharedMemory::write_one_by_one(Elements elements, int thread, std::uint32_t warp_interval, SourceSite site) {
     for (std::size_t i = 0; i < elements.count; ++i)
         write_element(elements.first + i * elements.width, elements.width, thread, warp_interval, site);
-}
-
-template <class Use>
-void SharedMemory::with_cells(std::size_t offset, std::size_t width, Use&& use) {
-    const std::size_t line = offset / kLineBytes;
-    ask_cells(line, width);
-    const std::size_t cell_bytes = lines_[line].cell_bytes;
-    for (std::size_t o = offset; o < offset + width; o += cell_bytes) use(cell_of(o, cell_bytes));
 }
 
 void SharedMemory::read_finer(std::size_t offset, std::size_t width, int thread, std::uint32_t warp_interval,
@@ -425,7 +418,7 @@ void SharedMemory::not_shown(const Cell& c, const char* does, std::size_t offset
     const std::string agent = does == std::string_view("reads") ? "reads" : "overwrites";
     owner_.fail({.fault = Fault::unseen_by_agent,
                  .first = {thread, site},
-                 .second = {c.writer, write_site},
+                 .second = owner_.witness(c.writer, write_site),
                  .what = "what " + owner_.party(thread) + " sets off " + agent + " " + element_name(offset, thread) +
                          ", which " + owner_.party(c.writer) +
                          " stored in the ordinary way; nobody has shown that to the asynchronous proxy since",
@@ -470,6 +463,13 @@ void SharedMemory::race(const char* does, const Cell& c, std::size_t offset, int
                                    : "wait until it has read, in the thread that set it off, and only then let others "
                                      "know that the memory is free"});
     }
+    if (ThreadClocks::is_visitor(other))
+        owner_.fail({.fault = Fault::race,
+                     .first = owner_.witness(thread, site),
+                     .second = owner_.witness(other, other_site),
+                     .what = owner_.party(thread) + " " + does + " " + element + ", which " + owner_.party(other) +
+                             " " + did + "; nothing in the cluster orders the two",
+                     .advice = cluster_race_advice()});
     const std::string alias = element_name(offset, other);
     owner_.fail({.fault = Fault::race,
                  .first = {thread, site},

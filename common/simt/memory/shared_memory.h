@@ -13,6 +13,7 @@
 #include "common/simt/memory/reader_list.h"
 #include "common/simt/memory/thread_clocks.h"
 #include "common/simt/report/fault_handler.h"
+#include "common/simt/report/machine_error.h"
 #include "common/simt/report/source_site.h"
 
 namespace simt {
@@ -58,8 +59,31 @@ class SharedMemory {
         /// What messages call a thread, or an agent of ThreadClocks: "thread 5", "the copies to K full[0]".
         virtual std::string party(int who) const = 0;
 
+        /// A thread, or a visitor of ThreadClocks, where it stood.
+        virtual Witness witness(int who, SourceSite site) const = 0;
+
+        /// "block (1, 0, 0)"
+        virtual std::string home() const = 0;
+
       protected:
         ~Owner() = default;
+    };
+
+    /// A thread of another block of the cluster, which reaches this block's memory.
+    class Visitor {
+      public:
+        int who;                 ///< see ThreadClocks
+        std::uint32_t interval;  ///< of its warp, in its own block
+
+        /// Whether what somebody did in this block's memory lies before what the visitor does. `who`: a thread or an
+        /// agent of this block, or a visitor.
+        virtual bool knows(int who, std::uint32_t interval) const = 0;
+        /// Whether agents that the visitor sets off see what a thread of this block, or a visitor, stored.
+        virtual bool has_shown(int who, std::uint32_t interval) const = 0;
+
+      protected:
+        Visitor(int who, std::uint32_t interval) : who(who), interval(interval) {}
+        ~Visitor() = default;
     };
 
     explicit SharedMemory(Owner& owner) : owner_(owner) {}
@@ -181,6 +205,23 @@ class SharedMemory {
     /// them, which may be many. What threads stored there must have been shown to agents. There are clocks.
     void take_off_for_agent(std::size_t offset, std::size_t bytes, std::size_t element_bytes, int thread,
                             std::uint32_t warp_interval, SourceSite site);
+
+    /// Checks and remembers a visitor's read, and write; the latter also of an agent, which then is on its way.
+    void read_by_visitor(Elements elements, const Visitor& visitor, SourceSite site);
+    void write_by_visitor(Elements elements, const Visitor& visitor, SourceSite site);
+    void take_off_for_visitor(std::size_t offset, std::size_t bytes, std::size_t element_bytes, const Visitor& visitor,
+                              SourceSite site);
+
+    /// What a visitor did last.
+    struct Visit {
+        int who;
+        std::uint32_t interval;
+        std::uint32_t offset;
+        bool writes;
+        SourceSite site;
+    };
+    const std::vector<Visit>& visits() const { return visits_; }
+    void note_visit(const Visit& visit);
 
     /// They have come: land() for all of them.
     void land_of_agent(std::size_t offset, std::size_t bytes, std::size_t element_bytes, int agent,
@@ -396,6 +437,15 @@ class SharedMemory {
                                                   const char* did, int other, SourceSite other_site) const;
     [[gnu::noinline]] void meet_atomics(const char* does, std::size_t cell, int thread, SourceSite site) const;
     void forget_atomics();
+    void forget_visits();
+    bool check_visit(const char* does, const Cell& c, const Sites& sites, std::size_t offset, const Visitor& visitor,
+                     SourceSite site);
+    void meet_readers(std::size_t cell, const Visitor& visitor, SourceSite site);
+    [[gnu::cold, gnu::noinline]] void not_shown_to_visitor(std::size_t cell, const Visitor& visitor,
+                                                           SourceSite site) const;
+    [[gnu::cold, gnu::noinline]] void race_of_visitor(const char* does, std::size_t offset, const Visitor& visitor,
+                                                      SourceSite site, const char* did, int other,
+                                                      SourceSite other_site) const;
 
     struct Free {
         void operator()(std::byte* p) const;
@@ -420,10 +470,20 @@ class SharedMemory {
     std::vector<unsigned> rounds_;  // of each thread's last tile; empty as long as no arena has started over
     std::size_t copies_in_flight_ = 0;
     std::unordered_map<std::size_t, AtomicNote> atomics_;  // by offset, in steps of 4 bytes
+    std::vector<Visit> visits_;                            // the last of each visitor
+    std::vector<std::uint32_t> visited_;                   // lines that visitors have written, with repetitions
     bool lent_ = false, lent_for_any_bits_ = false;        // to bare pointers, in this block
     // Intervals only grow, across blocks too: what an earlier block left in the shadow is older than first_interval_.
     std::uint32_t first_interval_ = 1, block_interval_ = 1, last_interval_ = 1;
 };
+
+template <class Use>
+void SharedMemory::with_cells(std::size_t offset, std::size_t width, Use&& use) {
+    const std::size_t line = offset / kLineBytes;
+    ask_cells(line, width);
+    const std::size_t cell_bytes = lines_[line].cell_bytes;
+    for (std::size_t o = offset; o < offset + width; o += cell_bytes) use(cell_of(o, cell_bytes));
+}
 
 }  // namespace cpu
 }  // namespace simt

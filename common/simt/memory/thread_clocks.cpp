@@ -6,7 +6,7 @@ namespace simt {
 inline namespace cpu {
 namespace {
 
-using Entries = std::vector<std::uint32_t>;
+using Entries = ThreadClocks::Entries;
 
 void raise(Entries& entries, const Entries& to) {
     if (entries.size() < to.size()) entries.resize(to.size(), 0);
@@ -15,15 +15,27 @@ void raise(Entries& entries, const Entries& to) {
 
 }  // namespace
 
-void ThreadClocks::Clock::join(const Clock& other) {
+void ThreadClocks::Past::join(const Past& other) {
     raise(known, other.known);
     raise(shown, other.shown);
 }
 
-void ThreadClocks::start_block(int threads) {
+void ThreadClocks::join(ClusterClock& clock, const ClusterClock& other) {
+    if (clock.size() < other.size()) clock.resize(other.size());
+    for (std::size_t rank = 0; rank < other.size(); ++rank) clock[rank].join(other[rank]);
+}
+
+void ThreadClocks::Clock::join(const Clock& other) {
+    Past::join(other);
+    if (!other.others.empty()) ThreadClocks::join(others, other.others);
+}
+
+void ThreadClocks::start_block(int threads, int blocks, int rank) {
     threads_ = entries_ = std::size_t(threads);
+    rank_ = std::size_t(rank);
     of_.resize(threads_);
     for (Clock& clock : of_) {
+        clock.others.assign(blocks > 1 ? std::size_t(blocks) : 0, {});
         clock.known.assign(entries_, 0);
         clock.shown.assign(entries_, 0);
     }
@@ -52,6 +64,24 @@ void ThreadClocks::release(const Now& now, Clock& into) const {
 
 void ThreadClocks::acquire(int thread, const Clock& from) { of_[std::size_t(thread)].join(from); }
 
+void ThreadClocks::release_to_cluster(const Now& now, ClusterClock& into) const {
+    const Clock& mine = of_[std::size_t(now.thread)];
+    join(into, mine.others);
+    if (into.size() <= rank_) into.resize(rank_ + 1);
+    Past own{mine.known, mine.shown};
+    add_own(now, own.known);
+    for (std::size_t u = 0; u < threads_; ++u) own.known[u] = std::max(own.known[u], now.block_since - 1);
+    into[rank_].join(own);
+}
+
+void ThreadClocks::acquire_from_cluster(int thread, const ClusterClock& from) {
+    Clock& mine = of_[std::size_t(thread)];
+    if (rank_ < from.size()) mine.Past::join(from[rank_]);
+    if (mine.others.empty()) return;
+    for (std::size_t rank = 0; rank < from.size(); ++rank)
+        if (rank != rank_) mine.others[rank].join(from[rank]);
+}
+
 void ThreadClocks::learn(int thread, int agent, std::uint32_t interval) {
     std::uint32_t& known = of_[std::size_t(thread)].known[place(agent)];
     known = std::max(known, interval);
@@ -75,6 +105,7 @@ void ThreadClocks::meet() {
         raise(all.shown, clock.shown);
         all.known.resize(entries_, 0);
         for (std::size_t u = threads_; u < entries_; ++u) all.known[u] = std::max(all.known[u], clock.known[u]);
+        if (!clock.others.empty()) join(all.others, clock.others);
     }
     for (Clock& clock : of_) clock.join(all);
 }

@@ -22,15 +22,40 @@ inline namespace cpu {
 /// Agents see memory through another proxy than threads do (PTX ISA, "Proxies"): what a thread stored may be known to
 /// another, and still be unseen by an agent that this one sets off. So each thread also has a clock of what a
 /// fence.proxy.async has shown.
+///
+/// In a cluster, threads of other blocks reach this block's memory. They are *visitors*, with numbers of their own, and
+/// what they do lies in intervals of their own block. So each thread also knows how much of those blocks' past lies
+/// before it, in their terms.
 class ThreadClocks {
   public:
     /// The number of the first agent; threads have lower ones.
     static constexpr int kFirstAgent = 1024;
-    static bool is_agent(int who) { return who >= kFirstAgent; }
+    static bool is_agent(int who) { return who >= kFirstAgent && who < kFirstVisitor; }
 
-    /// What one thread passes on to another: an entry for each thread, then for each agent. Missing ones are 0.
-    struct Clock {
-        std::vector<std::uint32_t> known, shown;
+    /// Thread t of the block with rank r in the cluster is visitor kFirstVisitor + 1024 r + t.
+    static constexpr int kFirstVisitor = 1 << 15;
+    static bool is_visitor(int who) { return who >= kFirstVisitor; }
+    static int visitor(int rank, int thread) { return kFirstVisitor + rank * kFirstAgent + thread; }
+    static int rank_of(int visitor) { return (visitor - kFirstVisitor) / kFirstAgent; }
+    static int thread_of(int visitor) { return (visitor - kFirstVisitor) % kFirstAgent; }
+
+    /// Where a visitor wrote, SharedMemory notes the visitor's interval with this bit.
+    static constexpr std::uint32_t kVisit = 1u << 31;
+
+    using Entries = std::vector<std::uint32_t>;
+
+    /// What is known of one block, and shown of it: an entry for each thread, then for each agent. Missing ones are 0.
+    struct Past {
+        Entries known{}, shown{};
+        void join(const Past& other);
+    };
+    /// What is known of all blocks of a cluster, by rank.
+    using ClusterClock = std::vector<Past>;
+    static void join(ClusterClock& clock, const ClusterClock& other);
+
+    /// What one thread passes on to another of its block.
+    struct Clock : Past {
+        ClusterClock others{};  ///< of the other blocks; empty without a cluster
 
         void join(const Clock& other);
         void clear() { *this = {}; }
@@ -43,20 +68,46 @@ class ThreadClocks {
         std::uint32_t interval, since, block_since;
     };
 
-    /// A block of so many threads begins; nobody knows anything of anybody, and there are no agents.
-    void start_block(int threads);
+    /// A block of so many threads begins; nobody knows anything of anybody, and there are no agents. `blocks`: of its
+    /// cluster, among which it has a rank.
+    void start_block(int threads, int blocks = 1, int rank = 0);
 
     int add_agent();
 
     /// Whether what `other` did in interval `interval` lies before all that `thread` does from now on.
     bool knows(int thread, int other, std::uint32_t interval) const {
+        if (is_visitor(other)) [[unlikely]]
+            return knows_of(thread, rank_of(other), thread_of(other), interval & ~kVisit);
         return of_[std::size_t(thread)].known[place(other)] >= interval;
     }
 
     /// Whether what thread `writer` stored in interval `interval` is seen by agents that `thread` sets off.
     bool has_shown(int thread, int writer, std::uint32_t interval) const {
+        if (is_visitor(writer)) [[unlikely]]
+            return has_shown_of(thread, rank_of(writer), thread_of(writer), interval & ~kVisit);
         return of_[std::size_t(thread)].shown[place(writer)] >= interval;
     }
+
+    /// The same of another block: what its thread or agent in that place did in an interval of that block.
+    bool knows_of(int thread, int rank, std::size_t place, std::uint32_t interval) const {
+        return reaches(&Past::known, thread, rank, place, interval);
+    }
+    bool has_shown_of(int thread, int rank, std::size_t place, std::uint32_t interval) const {
+        return reaches(&Past::shown, thread, rank, place, interval);
+    }
+    /// Whether the thread knows anything of that block at all: then it has begun.
+    bool has_met(int thread, int rank) const {
+        const ClusterClock& others = of_[std::size_t(thread)].others;
+        return std::size_t(rank) < others.size() && !others[std::size_t(rank)].known.empty();
+    }
+    /// Where a thread or agent of a block of so many threads stands among the entries.
+    static std::size_t place_in(int threads, int who) {
+        return is_agent(who) ? std::size_t(threads + who - kFirstAgent) : std::size_t(who);
+    }
+
+    /// What the thread passes on to other blocks, and learns from them.
+    void release_to_cluster(const Now&, ClusterClock& into) const;
+    void acquire_from_cluster(int thread, const ClusterClock& from);
 
     /// What the thread passes on: what it knows, and what it and the lanes of its warp did: its own accesses up to its
     /// interval, those of the other lanes before they last met.
@@ -78,12 +129,16 @@ class ThreadClocks {
     void meet();
 
   private:
-    std::size_t place(int who) const {
-        return is_agent(who) ? threads_ + std::size_t(who - kFirstAgent) : std::size_t(who);
+    std::size_t place(int who) const { return place_in(int(threads_), who); }
+    bool reaches(Entries Past::*entries, int thread, int rank, std::size_t place, std::uint32_t interval) const {
+        const ClusterClock& others = of_[std::size_t(thread)].others;
+        if (std::size_t(rank) >= others.size()) return false;
+        const Entries& of = others[std::size_t(rank)].*entries;
+        return place < of.size() && of[place] >= interval;
     }
-    void add_own(const Now&, std::vector<std::uint32_t>& entries) const;
+    void add_own(const Now&, Entries& entries) const;
 
-    std::size_t threads_ = 0, entries_ = 0;
+    std::size_t threads_ = 0, entries_ = 0, rank_ = 0;
     std::vector<Clock> of_;  // each thread's
 };
 

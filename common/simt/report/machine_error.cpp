@@ -60,6 +60,8 @@ std::string_view name_of(Fault fault) {
             return "wrong descriptor";
         case Fault::bad_registers:
             return "misused register pool";
+        case Fault::cluster_misuse:
+            return "misused cluster";
         case Fault::unsupported:
             return "instruction that the device does not have";
         case Fault::endless:
@@ -147,6 +149,16 @@ std::string limit_broken_by(const RefusedLaunch& l) {
     if (exceeds(l.grid, grid_limit))
         return "the grid " + triple(l.grid) + " is larger than " + triple(grid_limit) +
                " in one dimension; put the long one first, or give each block more work";
+    const auto blocks = l.cluster[0] * l.cluster[1] * l.cluster[2];
+    if (blocks > 1 && !l.has_clusters)
+        return "the launch asks for clusters of " + triple(l.cluster) +
+               " blocks, and the device has none; they came with compute capability 9.0. Launch without the attribute";
+    if (has_zero(l.cluster) || blocks > kMostClusterBlocks)
+        return "a cluster " + triple(l.cluster) + " has " + std::to_string(blocks) + " blocks; 1 to " +
+               std::to_string(kMostClusterBlocks) + " are allowed";
+    if (l.grid[0] % l.cluster[0] || l.grid[1] % l.cluster[1] || l.grid[2] % l.cluster[2])
+        return "the grid " + triple(l.grid) + " is no multiple of the cluster " + triple(l.cluster) +
+               " in each dimension; round the grid up, and let blocks without work only meet the others";
     if (l.static_shared_bytes > kMostStaticSharedBytes)
         return "the kernel's __shared__ arrays take " + std::to_string(l.static_shared_bytes) +
                " bytes, CUDA's compiler allows " + std::to_string(kMostStaticSharedBytes) +

@@ -16,6 +16,9 @@ namespace simt {
 /// What `__shared__` arrays of one kernel may take: more does not compile for a GPU.
 inline constexpr std::size_t kMostStaticSharedBytes = 48 * 1024;
 
+/// Blocks of a cluster: what every device that has clusters allows.
+inline constexpr unsigned kMostClusterBlocks = 8;
+
 /// What the CPU machine can find wrong with a kernel while it runs.
 enum class Fault {
     race,                   ///< two threads touch one shared element, one of them writes, no barrier between
@@ -40,6 +43,7 @@ enum class Fault {
     product_not_awaited,    ///< a product that nobody waits for, or not in the right way
     bad_descriptor,         ///< a matrix descriptor or a tensor map that does not describe the tile
     bad_registers,          ///< setmaxnreg against its rules
+    cluster_misuse,         ///< another block of the cluster reached before it has begun or after it has ended
     unsupported,            ///< an instruction that the imitated device does not have
     endless,                ///< a block that has used up its budget of time, or of meetings
     stack_overflow,         ///< a thread with more local memory than there is, or with calls that never return
@@ -92,17 +96,19 @@ class MachineError : public std::runtime_error {
 
 /// A launch, or a call that prepares one, that the device refused: what was asked for, and what the device allows.
 struct RefusedLaunch {
-    std::string kernel{};                     ///< its name
-    std::string call{};                       ///< the CUDA call that failed, e.g. "cudaLaunchKernelEx"
-    int code = 0;                             ///< cudaError_t
-    std::string code_name{};                  ///< e.g. "cudaErrorInvalidValue"
-    std::array<unsigned, 3> grid{}, block{};  ///< x, y, z, as asked for
-    std::size_t required_shared_bytes = 0;    ///< for each block, as asked for
-    std::size_t static_shared_bytes = 0;      ///< of the kernel's `__shared__` arrays, besides those
-    std::size_t shared_bytes_limit = 0;       ///< the device's limit with opt-in
-    int max_threads_per_block = 0;            ///< of the device
-    unsigned launch_bound = 0;                ///< threads that the kernel's `__launch_bounds__` allow; 0: no such word
-    std::string device{};                     ///< product name
+    std::string kernel{};                      ///< its name
+    std::string call{};                        ///< the CUDA call that failed, e.g. "cudaLaunchKernelEx"
+    int code = 0;                              ///< cudaError_t
+    std::string code_name{};                   ///< e.g. "cudaErrorInvalidValue"
+    std::array<unsigned, 3> grid{}, block{};   ///< x, y, z, as asked for
+    std::size_t required_shared_bytes = 0;     ///< for each block, as asked for
+    std::size_t static_shared_bytes = 0;       ///< of the kernel's `__shared__` arrays, besides those
+    std::size_t shared_bytes_limit = 0;        ///< the device's limit with opt-in
+    int max_threads_per_block = 0;             ///< of the device
+    std::array<unsigned, 3> cluster{1, 1, 1};  ///< blocks of a cluster, x, y, z, as asked for
+    bool has_clusters = true;                  ///< the device
+    unsigned launch_bound = 0;                 ///< threads that the kernel's `__launch_bounds__` allow; 0: no such word
+    std::string device{};                      ///< product name
 };
 
 /// The device refused a launch. The machine that ran it keeps working.

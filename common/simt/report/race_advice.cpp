@@ -34,5 +34,10 @@ std::string atomic_race_advice() {
            "the one kind and the other";
 }
 
+std::string cluster_race_advice() {
+    return "__syncthreads() orders the threads of one block: let a cluster_sync() lie between the two lines, or an "
+           "mbarrier at which the one arrives after it, and for which the other waits before, by wait_in_cluster()";
+}
+
 }  // namespace cpu
 }  // namespace simt

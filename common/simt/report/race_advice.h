@@ -24,6 +24,9 @@ std::string update_race_advice();
 /// What helps where one of the two accesses is atomic and the other is not.
 std::string atomic_race_advice();
 
+/// What helps where threads of two blocks of a cluster touch one element of shared memory.
+std::string cluster_race_advice();
+
 /// Whether the words for an access, such as "writes atomically", say that it is atomic.
 inline bool is_atomic(std::string_view does) { return does.ends_with("atomically"); }
 

@@ -17,9 +17,7 @@ class Mbarrier {
   public:
     Mbarrier(std::uint32_t offset, const char* name, int index) : offset_(offset), name_(name), index_(index) {}
 
-    void init(int count, SourceSite site = SourceSite::here()) const {
-        barriers().init(offset_, std::string(name_) + "[" + std::to_string(index_) + "]", count, site);
-    }
+    void init(int count, SourceSite site = SourceSite::here()) const { barriers().init(offset_, name(), count, site); }
     void arrive(SourceSite site = SourceSite::here()) const { barriers().arrive(offset_, site); }
     void arrive_expecting(int bytes, SourceSite site = SourceSite::here()) const {
         barriers().expect(offset_, bytes, site);
@@ -29,11 +27,17 @@ class Mbarrier {
     bool is_over(unsigned parity, SourceSite site = SourceSite::here()) const {
         return barriers().is_over(offset_, parity, site);
     }
-    void wait(unsigned parity, SourceSite site = SourceSite::here()) const { barriers().wait(offset_, parity, site); }
+    void wait(unsigned parity, SourceSite site = SourceSite::here()) const {
+        barriers().wait(offset_, parity, false, site);
+    }
+    void wait_in_cluster(unsigned parity, SourceSite site = SourceSite::here()) const {
+        barriers().wait(offset_, parity, true, site);
+    }
     void invalidate(SourceSite site = SourceSite::here()) const { barriers().invalidate(offset_, site); }
 
     /// Where it lies in the block's shared memory.
     std::uint32_t offset() const { return offset_; }
+    std::string name() const { return std::string(name_) + "[" + std::to_string(index_) + "]"; }
 
   private:
     static Mbarriers& barriers() { return Block::current().companion<Mbarriers>(); }

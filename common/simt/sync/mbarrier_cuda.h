@@ -114,6 +114,26 @@ class Mbarrier {
             refuse(kNoBarriers);
     }
 
+    /// As wait(), where threads of other blocks of the cluster arrive: what they did before is visible, too (acquire at
+    /// the scope of the cluster; wait() has that of the block). For bytes that came by TMA wait() is enough.
+    __device__ __forceinline__ void wait_in_cluster(unsigned parity) const {
+        if constexpr (kHasFeature<Feature::cluster>)
+            asm volatile(
+                "{\n"
+                ".reg .pred over;\n"
+                "again:\n"
+                "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 over, [%0], %1;\n"
+                "@over bra.uni done;\n"
+                "bra.uni again;\n"
+                "done:\n"
+                "}"
+                :
+                : "r"(address_), "r"(parity)
+                : "memory");
+        else
+            refuse(kNoBarriers);
+    }
+
     /// Ends its life, so that its bytes may be used for something else. Nobody may be waiting or on the way.
     __device__ __forceinline__ void invalidate() const {
         if constexpr (kHasFeature<Feature::tma>)

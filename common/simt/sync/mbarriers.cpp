@@ -16,29 +16,53 @@ std::string thread_name(int thread) { return "thread " + std::to_string(thread);
 
 void Mbarriers::misused(SourceSite site, std::string what, std::string advice, Witness second) const {
     block_.fail({.fault = Fault::barrier_misuse,
-                 .first = {block_.thread(), site},
+                 .first = here(site),
                  .second = second,
                  .what = std::move(what),
                  .advice = std::move(advice)});
 }
 
+/// The running thread, with its block where that is another one.
+Witness Mbarriers::here(SourceSite site) const {
+    const Block& me = Block::current();
+    return is_visited() ? me.witness(me.thread(), site) : Witness{me.thread(), site};
+}
+
+/// "full[0]", or "full[0] of block (1, 0, 0)" to threads of other blocks.
+std::string Mbarriers::whose(const Barrier& barrier) const {
+    return barrier.name + (is_visited() ? " of " + block_.home() : "");
+}
+
 /// The barrier there, which the running thread may use.
 Mbarriers::Barrier& Mbarriers::used(const char* does, std::uint32_t offset, SourceSite site) {
-    block_.require_feature(Feature::tma, site);
+    Block& running = Block::current();
+    running.require_feature(Feature::tma, site);
     const auto found = barriers_.find(offset);
-    const std::string me = thread_name(block_.thread());
+    const std::string me = thread_name(running.thread());
     if (found == barriers_.end()) [[unlikely]]
         misused(site,
-                me + " " + does + " " + block_.shared.element_name(offset, block_.thread()) +
-                    ", a barrier that nobody has initialised",
-                "let one thread call init() on each barrier and then publish_barriers(), and a __syncthreads() follow");
+                me + " " + does + " " + block_.shared.element_name(offset, running.thread()) +
+                    (is_visited() ? " of " + block_.home() : "") + ", a barrier that nobody has initialised",
+                "let one thread call init() on each barrier and then publish_barriers(), and a __syncthreads() follow" +
+                    std::string(is_visited() ? "; in a cluster, a cluster_sync()" : ""));
     Barrier& barrier = found->second;
-    if (is_checked() && !block_.knows(barrier.init_thread, barrier.init_interval)) [[unlikely]]
+    if (!is_checked()) return barrier;
+    const bool is_known = is_visited()
+                              ? ClusterVisitor(running, block_).knows(barrier.init_thread, barrier.init_interval)
+                              : block_.knows(barrier.init_thread, barrier.init_interval);
+    if (!is_known) [[unlikely]]
         misused(site,
-                me + " " + does + " " + barrier.name + ", which " + thread_name(barrier.init_thread) +
-                    " has initialised; no barrier lies between",
-                "let a __syncthreads() lie between the initialisation and the first use",
-                {barrier.init_thread, barrier.init_site});
+                me + " " + does + " " + whose(barrier) + ", which " + block_.party(barrier.init_thread) +
+                    (is_visited() ? " there" : "") + " has initialised; " +
+                    (is_visited() ? "the cluster has not met since" : "no barrier lies between"),
+                is_visited() ? "let a cluster_sync() lie between publish_barriers() and the first use by another block"
+                             : "let a __syncthreads() lie between the initialisation and the first use",
+                block_.witness(barrier.init_thread, barrier.init_site));
+    if (is_visited() && !barrier.published) [[unlikely]]
+        misused(
+            site, me + " " + does + " " + whose(barrier) + ", which the cluster has not been told of",
+            "the thread that initialises barriers must call publish_barriers() afterwards, and a cluster_sync() follow",
+            block_.witness(barrier.init_thread, barrier.init_site));
     return barrier;
 }
 
@@ -87,18 +111,24 @@ void Mbarriers::expect(std::uint32_t offset, int bytes, SourceSite site) {
 
 void Mbarriers::arrive(std::uint32_t offset, SourceSite site) {
     Barrier& barrier = used("arrives at", offset, site);
+    Block& running = Block::current();
     if (barrier.pending == 0)
         misused(site,
-                thread_name(block_.thread()) + " arrives at " + barrier.phase_name() + ", to which all " +
-                    std::to_string(barrier.count) + " arrivals have come",
+                thread_name(running.thread()) + " arrives at phase " + std::to_string(barrier.phase) + " of " +
+                    whose(barrier) + ", to which all " + std::to_string(barrier.count) + " arrivals have come",
                 "init(" + std::to_string(barrier.count) +
                     ") says how many arrivals complete a phase: count who arrives, one elected thread or all",
-                {barrier.last_arrived, barrier.last_arrival});
-    if (is_checked()) block_.release(barrier.arriving);
-    barrier.last_arrived = block_.thread();
-    barrier.last_arrival = site;
-    if (EventRecorder* const events = block_.events())
-        events->arrived(barrier.name, barrier.phase, block_.thread(), site);
+                barrier.last_arrival);
+    if (is_checked() && is_visited()) {
+        const ClusterVisitor visitor(running, block_);
+        block_.shared.note_visit({visitor.who, visitor.interval, offset, true, site});
+        running.release_to_cluster(barrier.arriving_from_afar);
+    } else if (is_checked()) {
+        block_.release(barrier.arriving);
+    }
+    barrier.last_arrival = here(site);
+    if (EventRecorder* const events = is_visited() ? nullptr : block_.events())
+        events->arrived(barrier.name, barrier.phase, running.thread(), site);
     --barrier.pending;
     end_phase_if_complete(barrier, site);
 }
@@ -112,11 +142,15 @@ void Mbarriers::end_phase_if_complete(Barrier& barrier, SourceSite site) {
                     late.what + " of " + std::to_string(late.data.size()) + " bytes more is under way to it",
                 "announce the bytes of all copies that report to the barrier in this phase, in the arrival that the "
                 "phase waits for or before it",
-                {late.thread, late.site});
+                late.issued);
     }
     if (EventRecorder* const events = block_.events()) events->over(barrier.name, barrier.phase);
     barrier.passed.join(barrier.arriving);
     barrier.arriving.clear();
+    if (!barrier.arriving_from_afar.clock.empty()) {
+        barrier.passed_from_afar.join(barrier.arriving_from_afar);
+        barrier.arriving_from_afar.clear();
+    }
     ++barrier.phase;
     barrier.pending = barrier.count;
     barrier.expected = barrier.came = 0;
@@ -151,10 +185,17 @@ void Mbarriers::end_wait() {
     if (EventRecorder* const events = block_.events()) events->goes_on(block_.thread());
 }
 
-void Mbarriers::wait(std::uint32_t offset, unsigned parity, SourceSite site) {
+void Mbarriers::wait(std::uint32_t offset, unsigned parity, bool in_cluster, SourceSite site) {
     Barrier& barrier = used("waits at", offset, site);
+    const auto go_on = [&] {
+        if (is_checked()) {
+            block_.acquire(barrier.passed);
+            if (in_cluster) block_.acquire_from_cluster(barrier.passed_from_afar);
+        }
+        end_wait();
+    };
     begin_wait(barrier, parity, site);
-    if (has_passed(barrier, parity)) return end_wait();
+    if (barrier.phase % 2 != parity % 2) return go_on();
     const std::uint64_t phase = barrier.phase;
     while (barrier.phase == phase) block_.sleep(barrier, site);
     if (barrier.phase - phase > 1)
@@ -163,9 +204,8 @@ void Mbarriers::wait(std::uint32_t offset, unsigned parity, SourceSite site) {
                     ", which is " + std::to_string(barrier.phase - phase) +
                     " phases on before the thread has looked: by the parity the phase seems not to be over",
                 "nobody may fall two phases behind: let the barrier's next arrivals wait for those who wait at it",
-                {barrier.last_arrived, barrier.last_arrival});
-    if (is_checked()) block_.acquire(barrier.passed);
-    end_wait();
+                barrier.last_arrival);
+    go_on();
 }
 
 void Mbarriers::invalidate(std::uint32_t offset, SourceSite site) {
@@ -175,14 +215,13 @@ void Mbarriers::invalidate(std::uint32_t offset, SourceSite site) {
                 thread_name(block_.thread()) + " invalidates " + barrier.name + " while " +
                     (barrier.transfers.empty() ? "somebody waits at it" : "a copy is under way to it"),
                 "wait for its last phase first, and let all who wait at it have gone on",
-                barrier.transfers.empty() ? Witness{}
-                                          : Witness{barrier.transfers.front().thread, barrier.transfers.front().site});
+                barrier.transfers.empty() ? Witness{} : barrier.transfers.front().issued);
     barriers_.erase(offset);
 }
 
 void Mbarriers::bring(std::uint32_t offset, Transfer&& transfer) {
     Barrier& barrier = used("issues a copy to", offset, transfer.site);
-    transfer.thread = block_.thread();
+    transfer.issued = here(transfer.site);
     if (is_checked()) {
         if (!barrier.published)
             misused(transfer.site,
@@ -191,8 +230,12 @@ void Mbarriers::bring(std::uint32_t offset, Transfer&& transfer) {
                     "the thread that initialises barriers must call publish_barriers() afterwards",
                     {barrier.init_thread, barrier.init_site});
         for (const Transfer::Piece& piece : transfer.pieces)
-            block_.shared.take_off_for_agent(piece.offset, piece.bytes, transfer.element_bytes, block_.thread(),
-                                             block_.warp_interval(), transfer.site);
+            if (is_visited())
+                block_.shared.take_off_for_visitor(piece.offset, piece.bytes, transfer.element_bytes,
+                                                   ClusterVisitor(Block::current(), block_), transfer.site);
+            else
+                block_.shared.take_off_for_agent(piece.offset, piece.bytes, transfer.element_bytes, block_.thread(),
+                                                 block_.warp_interval(), transfer.site);
     }
     if (EventRecorder* const events = block_.events())
         events->copied(barrier.name, barrier.phase, transfer.data.size(), block_.thread(), transfer.site);
@@ -226,8 +269,8 @@ bool Mbarriers::let_something_happen() {
         }
         if (barrier.came > barrier.expected)
             block_.fail({.fault = Fault::barrier_misuse,
-                         .first = {last.thread, last.site},
-                         .second = {barrier.last_arrived, barrier.last_arrival},
+                         .first = last.issued,
+                         .second = barrier.last_arrival,
                          .what = barrier.phase_name() + " is told to wait for " + std::to_string(barrier.expected) +
                                  " bytes, and with " + last.what + " " + std::to_string(barrier.came) + " have come",
                          .advice = "announce as many bytes as the copies bring: rows times columns times the size of "
@@ -246,7 +289,7 @@ void Mbarriers::all_have_returned() {
         if (barrier.transfers.empty()) continue;
         const Transfer& left = barrier.transfers.front();
         block_.fail({.fault = Fault::copy_not_awaited,
-                     .first = {left.thread, left.site},
+                     .first = left.issued,
                      .what = "the block ends while " + left.what + " of " + std::to_string(left.data.size()) +
                              " bytes is under way to " + barrier.phase_name() + ", for which nobody has waited",
                      .advice = "a copy that comes when the block has ended writes into another block's memory: issue "
@@ -259,16 +302,17 @@ void Mbarriers::thread_touches(const char* does, std::size_t offset, int thread,
         for (const Transfer& transfer : barrier.transfers)
             for (const Transfer::Piece& piece : transfer.pieces) {
                 if (offset < piece.offset || offset >= piece.offset + piece.bytes) continue;
-                block_.fail({.fault = Fault::copy_in_flight,
-                             .first = {thread, site},
-                             .second = {transfer.thread, transfer.site},
-                             .what = thread_name(thread) + " " + does + " " +
-                                     block_.shared.element_name(offset, thread) + ", which " + transfer.what +
-                                     " is still filling; " + barrier.phase_name() +
-                                     ", to which it reports, is not over",
-                             .advice = "wait at " + barrier.name +
-                                       " first, with the parity of that phase: " + std::to_string(barrier.phase % 2) +
-                                       "; a wait with the other one is for the phase before, and passes at once"});
+                const bool visits = ThreadClocks::is_visitor(thread);
+                block_.fail(
+                    {.fault = Fault::copy_in_flight,
+                     .first = visits ? block_.witness(thread, site) : Witness{thread, site},
+                     .second = transfer.issued,
+                     .what = block_.party(thread) + " " + does + " " + block_.shared.element_name(offset, thread) +
+                             (visits ? " of " + block_.home() : "") + ", which " + transfer.what +
+                             " is still filling; " + barrier.phase_name() + ", to which it reports, is not over",
+                     .advice = "wait at " + barrier.name +
+                               " first, with the parity of that phase: " + std::to_string(barrier.phase % 2) +
+                               "; a wait with the other one is for the phase before, and passes at once"});
             }
 }
 

@@ -38,18 +38,20 @@ class Mbarriers final : public Companion {
         SourceSite site{};   ///< where it was issued
         /// Called when it has come, with who brought it, and when; may be empty.
         std::function<void(int agent, std::uint32_t interval)> landed{};
-        int thread = -1;  ///< that issued it; bring() fills it in
+        Witness issued{};  ///< by whom; bring() fills it in
     };
 
     explicit Mbarriers(Block& block) : block_(block) {}
 
-    // Each is called for the running thread, with where the barrier lies in shared memory.
+    // Each is called for the running thread, with where the barrier lies in shared memory. Threads of other blocks of
+    // the cluster may arrive, and bring.
     void init(std::uint32_t offset, std::string name, int count, SourceSite site);
     void publish(SourceSite site);
     void arrive(std::uint32_t offset, SourceSite site);
     void expect(std::uint32_t offset, int bytes, SourceSite site);
     bool is_over(std::uint32_t offset, unsigned parity, SourceSite site);
-    void wait(std::uint32_t offset, unsigned parity, SourceSite site);
+    /// `in_cluster`: what threads of other blocks did before they arrived is known after the wait, too.
+    void wait(std::uint32_t offset, unsigned parity, bool in_cluster, SourceSite site);
     void invalidate(std::uint32_t offset, SourceSite site);
 
     /// A copy has been issued that reports to the barrier. Its destination is in flight from now on.
@@ -70,9 +72,10 @@ class Mbarriers final : public Companion {
         bool published = false, peeked = false;
         int init_thread = -1, agent = -1;
         std::uint32_t init_interval = 0;
-        SourceSite init_site, last_arrival;
-        int last_arrived = -1;
+        SourceSite init_site;
+        Witness last_arrival;
         ThreadClocks::Clock arriving, passed;
+        ClusterMessage arriving_from_afar, passed_from_afar;  // of other blocks
         std::deque<Transfer> transfers;
 
         std::string awaited() const override;
@@ -80,6 +83,9 @@ class Mbarriers final : public Companion {
     };
 
     bool is_checked() const { return block_.checks() == Checks::on; }
+    bool is_visited() const { return &Block::current() != &block_; }
+    Witness here(SourceSite site) const;
+    std::string whose(const Barrier& barrier) const;
     Barrier& used(const char* does, std::uint32_t offset, SourceSite site);
     bool has_passed(Barrier& barrier, unsigned parity);
     void begin_wait(const Barrier& barrier, unsigned parity, SourceSite site);
