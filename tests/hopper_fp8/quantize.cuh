@@ -1,7 +1,11 @@
 #pragma once
 
+#include <algorithm>
+#include <iterator>
+
 #include "common/attention/warp_reduce.cuh"
 #include "tests/hopper_fp8/block_scales.cuh"
+#include "tests/hopper_fp8/hopper_fp8.h"
 
 namespace ladder::SIMT_MACHINE {
 
@@ -13,7 +17,7 @@ namespace ladder::SIMT_MACHINE {
 // Who does what: a block of 256 threads has `Rows` rows, each warp every eighth of them, a lane D / 32 neighbouring
 // columns. So the butterflies of a row are first those within a lane, then those between lanes, by shuffles.
 
-/// What quantize_kernel() is given.
+/// What quantize_blocks_kernel() is given.
 template <class T>
 struct Quantization {
     simt::GlobalTensor<const T, 4> X;         ///< [B, H, S, d]
@@ -53,7 +57,7 @@ __device__ __forceinline__ void rotate_row(float (&x)[Own]) {
 
 /// grid (blocks of Rows rows, B H), 256 threads.
 template <class T, int D, int Rows>
-__global__ void __launch_bounds__(256) quantize_kernel(Quantization<T> q) {
+__global__ void __launch_bounds__(256) quantize_blocks_kernel(Quantization<T> q) {
     constexpr int warps = 8, own = D / 32, rows = Rows / warps;
     const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
     const int heads = int(q.X.extent(1)), length = int(q.X.extent(2)), head_dim = int(q.X.extent(3));
@@ -101,6 +105,27 @@ __global__ void __launch_bounds__(256) quantize_kernel(Quantization<T> q) {
         }
         if (row < length) codes.template vec<simt::Vector<simt::e4m3, own>>(row, lane * own) = piece;
     }
+}
+
+/// Which columns are negated before they are rotated: bits that were drawn once.
+inline constexpr std::uint64_t kRotationSigns[4] = {0x9d3f61c85be2740a, 0x46b1e80f23d9ca57, 0xe25074bd8c1f963a,
+                                                    0x1b8ac6f370549ed2};
+
+template <class T, int D, int Rows>
+void launch_quantization(const QuantizationArguments& a) {
+    Quantization<T> q{.X = simt::global_tensor<const T, 4>(a.x),
+                      .codes = simt::global_tensor<simt::e4m3, 4>(a.codes),
+                      .exponents = simt::global_tensor<int, 3>(a.exponents),
+                      .factor = a.factor,
+                      .rotates = a.rotates,
+                      .signs = {}};
+    std::copy(std::begin(kRotationSigns), std::end(kRotationSigns), q.signs);
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(unsigned(a.exponents.extents[2]), unsigned(a.x.extents[0] * a.x.extents[1]));
+    config.blockDim = dim3(256);
+    config.dynamicSmemBytes = 8 * sizeof(float);
+    config.stream = static_cast<cudaStream_t>(a.stream);
+    simt::launch("quantize_blocks_kernel", config, quantize_blocks_kernel<T, D, Rows>, q);
 }
 
 }  // namespace ladder::SIMT_MACHINE

@@ -37,8 +37,8 @@ inline T max(T a, T b) {
 inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
 inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
 
-/// Four of the eight bytes of x (bytes 0 to 3) and y (4 to 7): byte n of the result is the one that the n-th four bits of
-/// `selector` name, the lowest first.
+/// Four of the eight bytes of x (bytes 0 to 3) and y (4 to 7): byte n of the result is the one that the n-th four bits
+/// of `selector` name, the lowest first.
 inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
     const std::uint64_t bytes = std::uint64_t{y} << 32 | x;
     unsigned chosen = 0;

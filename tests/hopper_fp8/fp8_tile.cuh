@@ -1,11 +1,11 @@
 #pragma once
 
-#include "tests/hopper_forward/softmax.cuh"
+#include "common/attention/warpgroup_tile.cuh"
 #include "tests/hopper_fp8/block_scales.cuh"
 
 namespace ladder::SIMT_MACHINE {
 
-// The softmax of 8-bit attention. Differences to softmax.cuh:
+// The softmax of 8-bit attention. Differences to warpgroup_tile.cuh:
 //
 // - A tile's scores have a scale of their own, 2^(e_Q + e_K), and its values one, 2^(e_V). The latter goes into the
 //   weights: P'_ij = P_ij 2^(e_V), so that the products P'_ij V_j of all tiles add up.
@@ -21,18 +21,6 @@ namespace ladder::SIMT_MACHINE {
 /// The weight of a score at m_i is 2^this. Those of larger scores are larger: m_i is raised only for scores that are
 /// 2^kHeadroom above it, so that O_i is rarely multiplied. Both together reach 430, and e4m3 448.
 inline constexpr float kLargestWeightExponent = 6.0f, kHeadroom = 2.75f;
-
-/// 2^x without the special function unit, for x >= -125 or so (below, about 2^-125): 2^(n + r) = 2^n 2^r with r in
-/// [-1/2, 1/2], and 2^r by a polynomial of degree 3 that is 1 part in 10,000 off at most. Seven instructions in place
-/// of one; but that one takes eight cycles of a unit that has nothing to spare.
-__device__ __forceinline__ float polynomial_exp2(float x) {
-    constexpr float rounds = 12582912.0f;  // 1.5 2^23: floats around it are integers, whose low bits they end with
-    x = fmaxf(x, -125.0f);
-    const float shifted = x + rounds;
-    const float r = x - (shifted - rounds);
-    const float p = fmaf(fmaf(fmaf(0.05500895f, r, 0.24221101f), r, 0.69328293f), r, 1.0f);
-    return __uint_as_float(__float_as_uint(p) + (__float_as_uint(shifted) << 23));
-}
 
 /// raise_maxima() for a tile with scales: `exponent` and `shift` make of a score the exponent of its weight.
 template <int N>
@@ -53,22 +41,21 @@ __device__ __forceinline__ void raise_maxima(const simt::Accumulator<N>& S_ij, R
     }
 }
 
-/// Scores of keys [32 part, 32 part + 32) become weights, and join `sums`, those of this tile. Every `Polynomial`-th
-/// exponential is a polynomial; none if it is 0.
-template <int Polynomial, int N>
+/// Scores of keys [32 part, 32 part + 32) become weights, and join `sums`, those of this tile.
+template <int N>
 __device__ __forceinline__ void weigh_part(simt::Accumulator<N>& S_ij, float (&sums)[2], const float (&subtracted)[2],
                                            float exponent, int part) {
 #pragma unroll
     for (int i = 0; i < 16; ++i) {
         float& s = S_ij[16 * part + i];
-        const float x = fmaf(s, exponent, -subtracted[i / 2 % 2]);
-        s = Polynomial && i % (Polynomial ? Polynomial : 1) == 0 ? polynomial_exp2(x) : simt::fast_exp2(x);
+        s = simt::fast_exp2(fmaf(s, exponent, -subtracted[i / 2 % 2]));
         sums[i / 2 % 2] += s;
     }
 }
 
 /// Weights of 32 keys as an operand of 8 bits. Its lane wants four neighbours along the keys where the accumulator has
-/// two, and two more eight keys on. The order of keys is free, as long as V's is the same: transpose_values() has it so.
+/// two, and two more eight keys on. The order of keys is free, as long as V's is the same: transpose_values() has it
+/// so.
 template <class T, int N>
 __device__ __forceinline__ simt::OperandA<T> to_operand_of_8_bits(const simt::Accumulator<N>& S_ij, int part) {
     simt::OperandA<T> operand;
@@ -90,23 +77,16 @@ __device__ __forceinline__ simt::OperandA<T> to_operand_of_8_bits(const simt::Ac
 template <class Values, class Transposed>
 __device__ __forceinline__ void transpose_values(const Values& V_j, const Transposed& V_t, int warp, int warps) {
     using Wide = simt::WideVector<typename Values::Element>;
-    constexpr int across = Values::columns() / 16, at_once = 2;
+    constexpr int across = Values::columns() / 16, down = Values::rows() / 32;
     const int lane = int(threadIdx.x) % 32;
-#pragma unroll 1
-    for (int key = 32 * warp; key < Values::rows(); key += 32 * warps) {
-#pragma unroll
-        for (int first = 0; first < across; first += at_once) {
-            std::uint32_t pairs[at_once][4];  // several pieces are under way at a time
-#pragma unroll
-            for (int n = 0; n < at_once; ++n)
-                simt::ldmatrix_trans(pairs[n], V_j.template vec<Wide>(key + lane, 16 * (first + n)));
-#pragma unroll
-            for (int n = 0; n < at_once; ++n)
-                simt::stmatrix(
-                    V_t.template vec<Wide>(16 * (first + n) + lane / 16 * 8 + lane % 8, key + lane / 8 % 2 * 16),
-                    __byte_perm(pairs[n][0], pairs[n][1], 0x6420), __byte_perm(pairs[n][2], pairs[n][3], 0x6420),
-                    __byte_perm(pairs[n][0], pairs[n][1], 0x7531), __byte_perm(pairs[n][2], pairs[n][3], 0x7531));
-        }
+#pragma unroll 2
+    for (int piece = warp; piece < across * down; piece += warps) {
+        const int column = piece % across * 16, key = piece / across * 32;
+        std::uint32_t pairs[4];
+        simt::ldmatrix_trans(pairs, V_j.template vec<Wide>(key + lane, column));
+        simt::stmatrix(V_t.template vec<Wide>(column + lane / 16 * 8 + lane % 8, key + lane / 8 % 2 * 16),
+                       __byte_perm(pairs[0], pairs[1], 0x6420), __byte_perm(pairs[2], pairs[3], 0x6420),
+                       __byte_perm(pairs[0], pairs[1], 0x7531), __byte_perm(pairs[2], pairs[3], 0x7531));
     }
 }
 
@@ -115,12 +95,12 @@ __device__ __forceinline__ void transpose_values(const Values& V_j, const Transp
 template <class T, int D>
 __device__ __forceinline__ void store_rows_of_8_bits(const simt::Accumulator<D>& O_i, const RunningRows& rows,
                                                      const WarpgroupOwner& owner, const simt::GlobalTensor<T, 2>& O,
-                                                     const simt::GlobalTensor<float, 1>& LSE, int first_query,
-                                                     const int (&visible)[2], bool vectorized) {
+                                                     const simt::GlobalTensor<float, 1>& LSE, const int (&visible)[2],
+                                                     bool vectorized) {
     const int query_length = int(O.extent(0)), head_dim = int(O.extent(1));
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-        const int query = first_query + owner.row(half);
+        const int query = owner.query(half);
         const float l = sum_over<4>(rows.l[half]);
         const float factor = visible[half] > 0 ? 1.0f / l : 0.0f;  // a row that sees no key is 0
         if (query >= query_length) continue;
@@ -128,8 +108,8 @@ __device__ __forceinline__ void store_rows_of_8_bits(const simt::Accumulator<D>&
 #pragma unroll
         for (int k = 0; k < D / 16; ++k) {
             const int column = 16 * k + 4 * owner.lane_of_row(), i = 8 * k + 2 * half;
-            const simt::Vector<T, 4> four{{T(O_i[i] * factor), T(O_i[i + 4] * factor), T(O_i[i + 1] * factor),
-                                           T(O_i[i + 5] * factor)}};
+            const simt::Vector<T, 4> four{
+                {T(O_i[i] * factor), T(O_i[i + 4] * factor), T(O_i[i + 1] * factor), T(O_i[i + 5] * factor)}};
             if (vectorized && column < head_dim)
                 O.template vec<simt::Vector<T, 4>>(query, column) = four;
             else
