@@ -1,6 +1,8 @@
 #pragma once
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <type_traits>
 
 // Arithmetic under CUDA's names, with CUDA's meaning.
@@ -29,4 +31,17 @@ requires std::is_arithmetic_v<T>
 inline T max(T a, T b) {
     if constexpr (std::is_floating_point_v<T>) return std::fmax(a, b);
     return a < b ? b : a;
+}
+
+/// The bits of a number, and the number of bits.
+inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
+inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
+
+/// Four of the eight bytes of x (bytes 0 to 3) and y (4 to 7): byte n of the result is the one that the n-th four bits
+/// of `selector` name, the lowest first.
+inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
+    const std::uint64_t bytes = std::uint64_t{y} << 32 | x;
+    unsigned chosen = 0;
+    for (int n = 0; n < 4; ++n) chosen |= unsigned(bytes >> 8 * (selector >> 4 * n & 7) & 0xff) << 8 * n;
+    return chosen;
 }
