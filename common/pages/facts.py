@@ -5,17 +5,22 @@ prints, from recorded speeds, or from the sources. refresh.py fails where the pa
 the sentence, so whoever changes the sentence comes here too.
 """
 
+import contextlib
 import dataclasses
 import functools
 import importlib.util
+import io
+import math
 import pathlib
 import re
+import runpy
 import sys
 from collections.abc import Callable
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "common/figures"))
 import constants  # noqa: E402
+import staircase  # noqa: E402
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +72,59 @@ def tensor_core_phases(_):
     return (", ".join(found[:-1]) + " and " + found[-1],)
 
 
+def ran(program):
+    """What a program beside the pages computes, its names and their values."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        return runpy.run_path(str(ROOT / program))
+
+
+def row_of_it(name):
+    """The row of "it" in the first chapter's example, as its program prints it."""
+    def numbers(_):
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            runpy.run_path(str(ROOT / "docs/attention/four_tokens.py"))
+        row = next(line.split() for line in printed.getvalue().splitlines() if line.startswith("it"))
+        at = row.index(name) + 1
+        return row[at:at + 4]
+    return numbers
+
+
+def exponentials_of_it(ladder):
+    scores = [float(s) for s in row_of_it("S")(ladder)]
+    weights = [math.exp(s - max(scores)) for s in scores]
+    return *(f"{w:.3f}".replace("1.000", "1") for w in weights), f"{sum(weights):.3f}"
+
+
+def device_of_the_cost(_):
+    """The H200's speeds as its profile has them, and operations in the time of a byte."""
+    entry = re.search(r'\.name = "h200",(.*?)\}\)', (ROOT / "common/simt/device/device_profile.cpp").read_text(), re.DOTALL)[1]
+    tensor, bandwidth = (float(re.search(rf"\.{field} = ([\d.]+)", entry)[1]) for field in ("fp16_tensor_tflops", "memory_bandwidth_gb_s"))
+    return f"{int(tensor)}", f"{bandwidth:.0f}", f"{1000 * int(tensor) / bandwidth:.0f}"
+
+
+def cost_of_scores(_):
+    cost = ran("docs/attention/cost.py")
+    micro = [1e6 * (cost["needed"] + cost["scores"]) / cost["bandwidth"], 1e6 * cost["operations"] / cost["products"]]
+    return (f"{cost['scores'] // cost['needed']}", *(f"{t:.0f}" for t in micro))
+
+
+def stairs(_):
+    """Of the staircase: the first and the last step that multiply, and the highest of each phase where memory counts."""
+    rows, ceilings = staircase.steps()
+    percent = [(phase, case["unit"], f"{100 * staircase.share(case, m, ceilings):.0f}") for phase, _, m, case in rows]
+    multiplied = [p for _, unit, p in percent if unit == staircase.MULTIPLY]
+    best = {phase: max((p for of, _, p in percent if of == phase), key=int) for phase, unit, _ in percent if unit != staircase.MULTIPLY}
+    return (multiplied[0], multiplied[-1], *best.values())
+
+
 OF_THE_BOOK = (
+    Fact("README.md", "from {} % for the textbook's attention to {} % on tensor cores; {} and {} % of the memory's speed", stairs),
+    Fact("docs/attention.md", "| exponential | {} | {} | {} | {} | l = {} |", exponentials_of_it),
+    Fact("docs/attention.md", "| weight | {} | {} | {} | {} | 1 |", row_of_it("P")),
+    Fact("docs/attention.md", "0.237 · 4 = {}. \"It\"", lambda ladder: [f"{float(row_of_it('O')(ladder)[0]):.2f}"]),
+    Fact("docs/attention.md", "at {} TFLOP/s (10^12 operations per second), and moves {} GB/s (10^9 bytes per second). So it computes {} operations",
+         device_of_the_cost),
+    Fact("docs/attention.md", "The scores, which nobody asked for, are {} times what must be moved. Because of them the GPU spends {} µs on memory where its products take {} µs", cost_of_scores),
     Fact("docs/glossary.md", "Kernels of phases {} use it", tensor_core_phases),
     Fact("docs/primer.md", "this sum takes {} shuffles and {} additions", warp_sum),
 )

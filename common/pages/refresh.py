@@ -8,6 +8,7 @@ A piece stands between two comments on lines of their own, and everything betwee
 
   <!-- code: FILE | TEXT OF FIRST LINE | TEXT OF LAST LINE -->           lines of a file, its path relative to the page
   <!-- output: ARGUMENTS | TEXT OF FIRST LINE | TEXT OF LAST LINE -->    lines of what `ladder ARGUMENTS` prints
+  <!-- python: FILE -->                                                  what a Python program prints, its path relative to the page
   <!-- speed -->   <!-- speed: 3 -->                                     recorded speeds, of all phases or of one
   <!-- exercises -->   <!-- exercises: 3 -->                             what there is to do, in all phases or in one
   <!-- timetable -->                                                     the chapters' minutes, added up
@@ -50,7 +51,7 @@ PAGES = ("*.md", "common/**/*.md", "docs/**/*.md", "phase*/**/*.md", "tests/**/*
 TIMED_PAGES = ("docs/attention.md", "docs/primer.md", "phase*/README.md")
 PRINTED = "docs/results/cpu/printed"
 LANGUAGES = {".h": "cpp", ".cpp": "cpp", ".cuh": "cpp", ".cu": "cpp", ".py": "python", ".sh": "sh", ".cmake": "cmake"}
-MARKER = re.compile(r"( *)<!-- (code|output|speed|exercises|timetable|end)(?::\s+(.*?))? -->")
+MARKER = re.compile(r"( *)<!-- (code|output|python|speed|exercises|timetable|end)(?::\s+(.*?))? -->")
 FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 
@@ -189,6 +190,11 @@ def piece(kind, said, page, root, ladder):
         if not what or not file.is_file():
             raise Problem(f'code: there is no file "{what}" beside this page')
         return fenced(selected(code_lines(file), first, last, what), LANGUAGES.get(file.suffix, ""))
+    if kind == "python":
+        result = subprocess.run([sys.executable, "-B", page.parent / what], capture_output=True, text=True, timeout=60)
+        if result.returncode != 0:
+            raise Problem(f"python {what}: exit code {result.returncode}: {result.stderr.strip()[-400:]}")
+        return fenced(selected(result.stdout.splitlines(), first, last, what))
     if kind == "output":
         return fenced(selected(ladder.lines(what), first, last, f"ladder {what}"))
     if kind in ("speed", "exercises"):

@@ -129,3 +129,4 @@ def tile_update():
 
 
 FIGURES = {"fa1_loops": fa1_loops, "tile_update": tile_update}
+STAIRS = (("FlashAttention-1 *", "fa1_plain_forward", "f32 B4 H16 N4096 D64"), ("… with larger tiles *", "fa1_forward", "f32 B4 H16 N4096 D64"))

@@ -174,6 +174,16 @@ class Pieces(Book):
         self.refreshed_page()
         self.assertIn(OUTPUT, self.page.read_text())
 
+    def test_what_a_python_program_prints(self):
+        self.write("phase0_x/example.py", "print(1 + 1)\nprint('end')\n")
+        self.page.write_text("<!-- python: example.py -->\n<!-- end -->\n")
+        self.refreshed_page()
+        self.assertIn("```\n2\nend\n```", self.page.read_text())
+        self.write("phase0_x/example.py", "print(1 + 2)\n")
+        self.assertEqual(self.refresh("--check").returncode, 1)
+        self.write("phase0_x/example.py", "1 / 0\n")
+        self.assert_refused(self.page.read_text(), "python example.py: exit code 1", "ZeroDivisionError")
+
     def test_a_pragma_does_not_keep_the_indentation(self):
         self.write("phase0_x/loop.h", "void f() {\n#pragma unroll\n    for (;;) {\n        g();\n    }\n}\n")
         self.page.write_text("<!-- code: loop.h | pragma | } -->\n<!-- end -->\n")
