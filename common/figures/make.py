@@ -11,19 +11,21 @@ import argparse
 import pathlib
 import sys
 
+import attention
 import constants
 import draw
 import hopper
 import palette
 import primer
 import rooms
+import staircase
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "docs/figures"
 
 
 def figures():
     """The name of every figure, and the function that draws it."""
-    drawings = primer.FIGURES | hopper.FIGURES
+    drawings = attention.FIGURES | primer.FIGURES | hopper.FIGURES | staircase.FIGURES
     for phase in rooms.phases():
         if script := rooms.script(phase):
             drawings |= script.FIGURES

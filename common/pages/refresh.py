@@ -8,6 +8,7 @@ A piece stands between two comments on lines of their own, and everything betwee
 
   <!-- code: FILE | TEXT OF FIRST LINE | TEXT OF LAST LINE -->           lines of a file, its path relative to the page
   <!-- output: ARGUMENTS | TEXT OF FIRST LINE | TEXT OF LAST LINE -->    lines of what `ladder ARGUMENTS` prints
+  <!-- python: FILE -->                                                  what a Python program prints, its path relative to the page
   <!-- speed -->   <!-- speed: 3 -->                                     recorded speeds, of all phases or of one
   <!-- exercises -->   <!-- exercises: 3 -->                             what there is to do, in all phases or in one
   <!-- timetable -->                                                     the chapters' minutes, added up
@@ -18,10 +19,15 @@ a last text it is that one line, without both it is everything. Space of any wid
 A text that no line has, or a first text that several lines have, is an error: nothing is quoted by accident. Lines that mark an
 exercise's solution in a kernel are not quoted; common/classroom/marks.py says which they are.
 
-Times change from run to run. A piece of output that differs from the page in nothing but times is left as it is.
+Times change from run to run. What a command printed with times in it is kept in docs/results/cpu/printed, and all pages quote the
+times of that one run; a command that now prints something else but times writes it anew.
+
+Beside the pieces three things are held true: sentences whose numbers facts.py can find out, the minutes that a chapter says it takes
+to read (computed from its words), and the words of wording.toml, which no page uses.
 """
 
 import argparse
+import difflib
 import os
 import pathlib
 import re
@@ -31,7 +37,10 @@ import sys
 import textwrap
 
 import exercise_table
+import facts
+import reading
 import speed_table
+import wording
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "common/classroom"))
@@ -39,9 +48,10 @@ import marks  # noqa: E402
 
 PROGRAM = ROOT / "build/common/cli/ladder"
 PAGES = ("*.md", "common/**/*.md", "docs/**/*.md", "phase*/**/*.md", "tests/**/*.md")
-TIMED_PAGES = ("docs/primer.md", "phase*/README.md")
+TIMED_PAGES = ("docs/attention.md", "docs/primer.md", "phase*/README.md")
+PRINTED = "docs/results/cpu/printed"
 LANGUAGES = {".h": "cpp", ".cpp": "cpp", ".cuh": "cpp", ".cu": "cpp", ".py": "python", ".sh": "sh", ".cmake": "cmake"}
-MARKER = re.compile(r"( *)<!-- (code|output|speed|exercises|timetable|end)(?::\s+(.*?))? -->")
+MARKER = re.compile(r"( *)<!-- (code|output|python|speed|exercises|timetable|end)(?::\s+(.*?))? -->")
 FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 
@@ -95,23 +105,44 @@ def fenced(lines, language=""):
     return f"{ticks}{language}\n{text}\n{ticks}"
 
 
-def without_times(text):
+def without_times(line):
     """Times differ from run to run; so does the width of their column."""
-    text = re.sub(r"\b\d+(\.\d+)? (ns|us|ms|s)\b", "TIME", text)
-    return re.sub(r" +", " ", text)
+    line = re.sub(r"\b\d+(\.\d+)? (ns|us|ms|s)\b", "TIME", line)
+    return re.sub(r" +", " ", line).strip()
+
+
+def with_times_of(record, lines):
+    """The lines with the times of the record, wherever it says the same but for times."""
+    pairs = difflib.SequenceMatcher(None, [*map(without_times, record)], [*map(without_times, lines)], autojunk=False)
+    lines = list(lines)
+    for old, new, count in pairs.get_matching_blocks():
+        lines[new:new + count] = record[old:old + count]
+    return lines
 
 
 class Ladder:
     """The program; each command runs once, however many pages quote it."""
 
-    def __init__(self, program):
-        self.program = program
+    def __init__(self, program, root, check):
+        self.program, self.root, self.check = program, root, check
         self.printed = {}
 
     def lines(self, arguments):
         if arguments not in self.printed:
-            self.printed[arguments] = self.run(arguments)
+            self.printed[arguments] = self.recorded(arguments, self.run(arguments))
         return self.printed[arguments]
+
+    def recorded(self, arguments, lines):
+        """Output with times in it is recorded, so that all pages show the times of one run."""
+        if all("TIME" not in without_times(line) for line in lines):
+            return lines
+        file = self.root / PRINTED / f"{re.sub(r'[^-.,=+ 0-9A-Za-z]', '', arguments).replace(' ', '_')}.txt"
+        before = file.read_text() if file.is_file() else ""
+        lines = with_times_of(before.splitlines(), lines)
+        if not self.check and (after := "\n".join(line.rstrip() for line in lines) + "\n") != before:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(after)
+        return lines
 
     def run(self, arguments):
         try:
@@ -139,14 +170,14 @@ def timetable(root, page):
         if exercises is not None and (not said[1] or int(said[1].group(1)) != exercises):
             raise Problem(f'{file.relative_to(root)} does not say "Exercises: {exercises} minutes.", which is the sum of its exercises.toml')
         link = os.path.relpath(file, page.parent)
-        minutes.append((f"[{title}]({link})", *(int(s.group(1)) if s else 0 for s in said)))
+        minutes.append((f"[{title}]({link})", reading.minutes(text), int(said[1].group(1)) if said[1] else 0))
     if not minutes:
         raise Problem("no page says its minutes")
-    rows = [f"| {title} | {reading} | {exercises} | {reading + exercises} |" for title, reading, exercises in minutes]
-    reading, exercises = (sum(row[i] for row in minutes) for i in (1, 2))
-    total = reading + exercises
+    rows = [f"| {title} | {to_read} | {to_do} | {to_read + to_do} |" for title, to_read, to_do in minutes]
+    to_read, to_do = (sum(row[i] for row in minutes) for i in (1, 2))
+    total = to_read + to_do
     return "\n".join(["| chapter | reading, minutes | exercises, minutes | together |", "|---|---:|---:|---:|", *rows,
-                      f"| **all** | **{reading}** | **{exercises}** | **{total}**, {total / 60:.1f} hours |"])
+                      f"| **all** | **{to_read}** | **{to_do}** | **{total}**, {total / 60:.1f} hours |"])
 
 
 def piece(kind, said, page, root, ladder):
@@ -159,6 +190,11 @@ def piece(kind, said, page, root, ladder):
         if not what or not file.is_file():
             raise Problem(f'code: there is no file "{what}" beside this page')
         return fenced(selected(code_lines(file), first, last, what), LANGUAGES.get(file.suffix, ""))
+    if kind == "python":
+        result = subprocess.run([sys.executable, "-B", page.parent / what], capture_output=True, text=True, timeout=60)
+        if result.returncode != 0:
+            raise Problem(f"python {what}: exit code {result.returncode}: {result.stderr.strip()[-400:]}")
+        return fenced(selected(result.stdout.splitlines(), first, last, what))
     if kind == "output":
         return fenced(selected(ladder.lines(what), first, last, f"ladder {what}"))
     if kind in ("speed", "exercises"):
@@ -195,10 +231,7 @@ def refreshed(text, page, root, ladder):
                 return text, problems
             indent, kind, said = opened.groups()
             try:
-                made = textwrap.indent(piece(kind, said, page, root, ladder), indent).splitlines()
-                if kind == "output" and without_times("\n".join(made)) == without_times("\n".join(inside)):
-                    made = inside
-                after += made
+                after += textwrap.indent(piece(kind, said, page, root, ladder), indent).splitlines()
             except Problem as problem:
                 problems.append(f"{begun}: {problem}")
                 after += inside
@@ -220,12 +253,18 @@ def main():
     parser.add_argument("--root", type=pathlib.Path, default=ROOT, help=argparse.SUPPRESS)  # its tests make small books
     arguments = parser.parse_args()
 
-    root, ladder, failed = arguments.root.resolve(), Ladder(arguments.program), False
+    root = arguments.root.resolve()
+    ladder, failed = Ladder(arguments.program, root, arguments.check), False
     pages = [page.resolve() for page in arguments.pages] or sorted(page for pattern in PAGES for page in root.glob(pattern))
     for page in pages:
         name = os.path.relpath(page, root)
         before = page.read_text()
         after, problems = refreshed(before, page, root, ladder)
+        if any(page.match(str(root / pattern)) for pattern in TIMED_PAGES):
+            after = reading.with_minutes(after)
+        if root == ROOT:
+            problems += facts.problems(name, after, ladder)
+        problems += wording.problems(name, after)
         for problem in problems:
             print(f"{name}:{problem}", file=sys.stderr)
         failed = failed or bool(problems)
@@ -237,6 +276,10 @@ def main():
         else:
             page.write_text(after)
             print(f"{name} refreshed")
+    for text in [] if arguments.pages else wording.other_texts(root):
+        for problem in wording.problems(os.path.relpath(text, root), text.read_text()):
+            print(f"{os.path.relpath(text, root)}:{problem}", file=sys.stderr)
+            failed = True
     return 1 if failed else 0
 
 

@@ -23,18 +23,26 @@ def row(case, measurement):
     return f"| {case['phase']} | {measurement['name']} | {case['problem']['text']} | {rate} | {ceiling} | {beside} |"
 
 
+def shown(case, cases):
+    """The headline cases, and those in bfloat16 of a phase whose headlines are all float32: it is what people use."""
+    if "headline" in case["sweeps"]:
+        return True
+    headlines = [c["problem"]["text"] for c in cases if c["phase"] == case["phase"] and "headline" in c["sweeps"]]
+    return "dtype" in case["sweeps"] and case["problem"]["text"].startswith("bf16") and not any(t.startswith("bf16") for t in headlines)
+
+
 def table(report, phase):
-    """Markdown for one report: where it was measured, and the headline cases, phase by phase or of one phase. Empty where it has
+    """Markdown for one report: where it was measured, and the cases that are shown, phase by phase or of one phase. Empty where it has
     none of them."""
     e = report["environment"]
     versions = [f"{name} {e[key]}" for name, key in
                 (("driver", "driver"), ("CUDA", "cuda"), ("PyTorch", "torch"), ("cuDNN", "cudnn")) if e[key]]
     machine = f"the CPU machine as {e['device_name']} (a teaching machine)" if report["teaching_machine"] else f"one {e['device_name']}"
     lines = [f"On {machine}: {', '.join(versions)}; commit `{e['commit']}`, {e['date'][:10]}.", "",
-             "| phase | kernel | work | speed | share of the ceiling | our rate, in that of |",
+             "| phase | kernel | work | speed | share of the ceiling | relative to PyTorch's kernels |",
              "|---|---|---|---|---|---|"]
     for case in sorted(report["cases"], key=lambda c: c["phase"]):
-        if "headline" not in case["sweeps"] or phase not in (None, case["phase"]):
+        if not shown(case, report["cases"]) or phase not in (None, case["phase"]):
             continue
         lines += [row(case, m) for m in case["measurements"] if m["role"] == "rung" and "not_available" not in m]
     return "\n".join(lines) if len(lines) > 4 else ""

@@ -7,9 +7,9 @@ import re
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 START = "README.md"
 SECTIONS = (
-    ("Chapters", ("phase*/README.md",)),
+    ("Chapters", ("docs/attention.md", "docs/primer.md", "phase*/README.md")),
     ("Around the ladder", tuple(f"docs/{name}.md" for name in (
-        "primer", "hopper", "cpu_machine", "notation", "numerics", "glossary", "instructors", "algorithms", "counters", "results/README"))
+        "hopper", "cpu_machine", "notation", "numerics", "glossary", "instructors", "algorithms", "counters", "results/README"))
         + ("docs/*.md", "docs/results/**/*.md", "docs/tuning/*.md")),
     ("Exercises", ("phase*/**/*.md",)),
     ("Working on it", ("CONTRIBUTING.md", "docs/**/*.md", "common/**/*.md", "tests/**/*.md")),

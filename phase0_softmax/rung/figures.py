@@ -120,3 +120,5 @@ def merge_tree():
 
 
 FIGURES = {"online_softmax": online_softmax, "merge_tree": merge_tree}
+STAIRS = (("safe softmax", "safe_softmax", "bf16 16384x4096"), ("online softmax", "online_softmax", "bf16 16384x4096"),
+          ("a block per row", "block_plain_softmax", "bf16 16384x4096"), ("a row that stays", "block_softmax", "bf16 16384x4096"))

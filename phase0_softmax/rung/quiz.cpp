@@ -102,7 +102,7 @@ Question larger_maximum(Draw& draw) {
                         "such steps and it overflows: the maximum has to move along.",
                         m));
     q.wrong(value(l * std::exp(-step)),
-            "The old sum is mended rightly, and then the newcomer was forgotten: its own "
+            "The old sum is rescaled rightly, and then the newcomer was forgotten: its own "
             "term is e^0 = 1.");
     return q;
 }
@@ -133,10 +133,10 @@ Question merged_halves(Draw& draw) {
     q.wrong(value(l_a + l_b), "Two sums add up only where both are relative to the same maximum. These are not.");
     q.wrong(value(l_a + l_b / mend),
             fmt::format("Here only the newcomer was adjusted, to the running maximum {:.4g}. Whichever side has the "
-                        "smaller maximum must be mended, and this time it is the one that was there first.",
+                        "smaller maximum must be rescaled, and this time it is the one that was there first.",
                         m_a));
     q.wrong(value((l_a + l_b) * mend),
-            "Only the side with the smaller maximum is mended. The other one was relative to "
+            "Only the side with the smaller maximum is rescaled. The other one was relative to "
             "the common maximum already.");
     return q;
 }

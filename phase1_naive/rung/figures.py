@@ -176,3 +176,4 @@ def banks():
 
 
 FIGURES = {"standard_traffic": standard_traffic, "shared_memory_wall": shared_memory_wall, "banks": banks}
+STAIRS = (("standard attention *", "standard_attention", "f32 B4 H16 N4096 D64"),)

@@ -25,7 +25,7 @@ Question scores_read(Draw& draw) {
         .section = "What it must move, derived",
         .formula = 3.0 * double(S)};
     q.right(bytes(run.read("S")),
-            fmt::format("S has N^2 elements a head, {} bytes, and safe softmax walks over each row three times.", S));
+            fmt::format("S has N^2 elements per head, {} bytes, and safe softmax walks over each row three times.", S));
     q.wrong(bytes(S), fmt::format("{} bytes is its size, and what one walk over it asks for. Safe softmax takes three: "
                                   "maximum, sum, quotients.",
                                   S));
@@ -83,7 +83,7 @@ Question scheme_a_keys(Draw& draw) {
         .section = "Scheme A: keep it on the chip",
         .formula = double(blocks * K)};
     q.right(bytes(run.read("K")),
-            fmt::format("ceil({} / 64) = {} blocks a head, and each copies all of K for itself.", N, blocks));
+            fmt::format("ceil({} / 64) = {} blocks per head, and each copies all of K for itself.", N, blocks));
     q.wrong(bytes(K),
             "Once a block, not once a head. Shared memory belongs to one block and ends with it; the next block "
             "starts with nothing.");
@@ -150,15 +150,15 @@ Question wall_b(Draw& draw) {
     const OverflowAnswer a = overflow_on(device, Scheme::q_blocked, D), b = overflow_on(device, Scheme::qv_blocked, D);
     const std::int64_t L = b.limits.shared_bytes_per_block_optin, fixed = w * (B_r + kValueTileRows) * D;
     Question q{
-        .situation = fmt::format("On {} ({} bytes a block) scheme A stops at N = {} (B_r = 64, D = 128, float16). "
-                                 "Scheme B lets V come past in tiles of {} rows; Q_i, K and S_i stay whole.",
+        .situation = fmt::format("On {} ({} bytes per block) scheme A stops at N = {} (B_r = 64, D = 128, float16). "
+                                 "Scheme B takes V in tiles of {} rows; Q_i, K and S_i stay whole.",
                                  b.limits.name, L, a.largest_key_length, int(kValueTileRows)),
         .ask = "What is the largest N that scheme B runs? (One key more or less is near enough.)",
         .hint = "A key now costs a row of K and a column of S_i. What is there that does not depend on N?",
         .tolerance = 1.5 / double(b.largest_key_length),
         .source = launched(b),
         .command = overflow_command(device, D),
-        .section = "Scheme B: let V come past",
+        .section = "Scheme B: V in tiles",
         .formula = double(largest_key_length(b.shape, std::size_t(L)))};
     q.right(count(b.largest_key_length, "key"),
             fmt::format("Q_i and the tile of V take {} bytes, each key {}: ({} - {}) / {} = {:.1f}. The rows of scores "
@@ -182,7 +182,7 @@ Question one_key_more(Draw& draw) {
     const std::int64_t N = answer.largest_key_length;
     Question q{.situation =
                    fmt::format("On {}, scheme A holds N = {} keys (B_r = 64, D = 128, float16). A program goes "
-                               "past the entry's own check and asks the device for N = {}: {} bytes a block, {} "
+                               "past the entry's own check and asks the device for N = {}: {} bytes per block, {} "
                                "more than there are.",
                                answer.limits.name, N, N + 1, refusal.required_shared_bytes,
                                refusal.required_shared_bytes - std::size_t(answer.limits.shared_bytes_per_block_optin)),

@@ -41,9 +41,9 @@ def fa1_loops():
     figure = Figure(
         "FlashAttention-1: key tiles outside, query tiles inside",
         f"The scores as {grid.rows} by {steps} tiles, visited column by column: a tile of K and V stays while all "
-        "query tiles come past. At each step O, l and m of the query tile come from global memory and go back. Bars "
+        "query tiles go by. At each step O, l and m of the query tile come from global memory and go back. Bars "
         f"below: K and V are read once, Q {steps} times, O comes in {steps - 1} and goes out {steps} times.")
-    figure.text(MARGIN, 36, f"K_j and V_j stay (*j* = {j}), every Q_i comes past")
+    figure.text(MARGIN, 36, f"K_j and V_j stay (*j* = {j}), every Q_i goes by")
     draw_grid(figure, grid, [j + (row < i) for row in range(grid.rows)], {(i, j)}, keys_now=j, rows_now={i})
     for column in range(j + 1):
         x = grid.centre(0, column)[0]
@@ -56,7 +56,7 @@ def fa1_loops():
     out = RIGHT + 52
     figure.arrow((out + 48, y - 7), (out, y - 7), line="o", width=2.5)
     figure.arrow((out, y + 8), (out + 48, y + 8), line="o", width=2.5)
-    figure.text(out + 54, y - 12, "in, mended,", size=15, colour="o")
+    figure.text(out + 54, y - 12, "in, updated,", size=15, colour="o")
     figure.text(out + 54, y + 6, "and out,", size=15, colour="o")
     figure.text(out + 54, y + 24, "every step", size=15, colour="o")
 
@@ -129,3 +129,4 @@ def tile_update():
 
 
 FIGURES = {"fa1_loops": fa1_loops, "tile_update": tile_update}
+STAIRS = (("FlashAttention-1 *", "fa1_plain_forward", "f32 B4 H16 N4096 D64"), ("… with larger tiles *", "fa1_forward", "f32 B4 H16 N4096 D64"))

@@ -32,13 +32,13 @@ Question blocks(Draw& draw) {
     Question q{
         .situation = fmt::format("fa1_forward on {} sequences with {} heads, N = {} tokens, D = 32, float32.", B, H, N),
         .ask = "How many blocks does it launch?",
-        .hint = "The key tiles are the outer loop, and each step mends O, l and m of every row. Who may do that?",
+        .hint = "The key tiles are the outer loop, and each step updates O, l and m of every row. Who may do that?",
         .source = run.source,
         .command = run.command,
         .section = "Why blocks cannot share the outer loop",
         .formula = double(B * H)};
     q.right(count(run.blocks(), "block"),
-            "One for each sequence and head, whatever N is. Two blocks on one head would mend "
+            "One for each sequence and head, whatever N is. Two blocks on one head would update "
             "the same O, l and m at the same time.");
     q.wrong(
         count(B * H * ((N + 63) / 64), "block"),
@@ -63,7 +63,7 @@ Question outer_steps(Draw& draw) {
                                  "of B_c = {} keys. There are N = {} keys.",
                                  limits.product, limits.shared_bytes_per_block_optin, tiles.B_c, N),
         .ask = "How often does fa1_forward read the whole of Q?",
-        .hint = "While a tile of keys stays, all queries come past. How many tiles are there?",
+        .hint = "While a tile of keys stays, the loop runs over all queries. How many tiles are there?",
         .tolerance = 0,
         .source = run.source,
         .command = run.command,
@@ -97,7 +97,7 @@ Question queries_read(Draw& draw) {
                                  "{}, D = 64, float32. K has {} bytes, and so has Q.",
                                  tiles.B_c, tiles.B_r, simt::device_profile(device).product, H, N, Q),
         .ask = "How many bytes of K and of Q are read, together?",
-        .hint = "Which of the two stays in shared memory while the other comes past?",
+        .hint = "Which of the two stays in shared memory while the loop runs over the other?",
         .source = run.source,
         .command = run.command,
         .section = "What it moves, derived",
@@ -105,10 +105,9 @@ Question queries_read(Draw& draw) {
     q.right(bytes(run.read("K") + run.read("Q")),
             fmt::format("K once; Q once for each of the {} tiles of keys.", steps));
     q.wrong(bytes(2 * Q),
-            "A tile of keys is read once and stays. But all queries have to come past each tile, so Q comes "
+            "A tile of keys is read once and stays. But all queries have to meet each tile, so Q comes "
             "again and again.");
-    q.wrong(bytes(2 * steps * Q),
-            "Only one of the two comes again. While the queries come past, K_j stays where it is.");
+    q.wrong(bytes(2 * steps * Q), "Only one of the two comes again. While the queries go by, K_j stays where it is.");
     q.wrong(bytes(Q * (1 + steps) / sizeof(float)), "These are elements, of four bytes each.");
     return q;
 }

@@ -36,7 +36,7 @@ def fa2_loops():
         f"The same scores as {grid.rows} by {grid.columns} tiles. Each row of tiles belongs to a block of its own; "
         "the blocks run at the same time, and each walks along the keys. O is written once, at the end of the row. "
         f"Bars below: Q and O move once, K and V are read {grid.rows} times.")
-    figure.text(MARGIN, 36, f"Each Q_i stays with its block, K and V come past: {grid.rows} blocks")
+    figure.text(MARGIN, 36, f"Each Q_i stays with its block, K and V go by: {grid.rows} blocks")
     draw_grid(figure, grid, progress, {(i, progress[i]) for i in range(grid.rows)}, rows_now=range(grid.rows))
     for i in range(grid.rows):
         y = grid.y(i) + ROW / 2
@@ -255,3 +255,4 @@ def machine():
 
 
 FIGURES = {"fa2_loops": fa2_loops, "rows_over_warps": rows_over_warps, "padding": padding, "gpu": gpu, "machine": machine}
+STAIRS = (("FlashAttention-2", "fa2_forward", "bf16 B4 H16 N4096 D64"), ("… with larger tiles *", "fa2_forward", "f32 B4 H16 N4096 D64"))

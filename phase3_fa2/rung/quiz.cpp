@@ -34,12 +34,12 @@ Question blocks(Draw& draw) {
     q.right(count(run.blocks(), "block"),
             fmt::format("ceil({} / 64) = {} tiles of queries for each of {} heads.", N, tiles(N, kB_r), H));
     q.wrong(count(H, "block"),
-            "One block a head is FlashAttention-1, where blocks would have to share O. Here each block "
+            "One block per head is FlashAttention-1, where blocks would have to share O. Here each block "
             "owns its rows for good.");
     q.wrong(count(H * (N / kB_r), "block"),
             "The queries left over after full tiles of 64 need a block as well: round up.");
     q.wrong(count(H * tiles(N, kB_c), "block"),
-            "That counts tiles of keys. They come past one after the other, within a "
+            "That counts tiles of keys. They go by one after the other, within a "
             "block; the grid is made of tiles of queries.");
     return q;
 }
@@ -63,7 +63,7 @@ Question keys_read(Draw& draw) {
                         "and ask for the same keys, so a GPU's L2 serves most of it.",
                         tiles(N, kB_r)));
     q.wrong(bytes(K),
-            "That is phase 2, where a tile of keys stays and the queries come past. Turning the loops round turns "
+            "That is phase 2, where a tile of keys stays and the queries go by. Turning the loops round turns "
             "this round, too.");
     q.wrong(bytes(K * tiles(N, kB_c)),
             "B_c, the keys in a tile, sets how often the barriers come. How often K is read "
@@ -83,7 +83,7 @@ Question output_moved(Draw& draw) {
                                  "writes {} bytes of it.",
                                  N, O, before),
         .ask = "How many bytes of O does phase 3 read and write?",
-        .hint = "Where do O_i, m_i and l_i live while the keys come past?",
+        .hint = "Where do O_i, m_i and l_i live while the keys go by?",
         .source = run.source,
         .command = run.command,
         .section = "What it moves",
@@ -136,7 +136,7 @@ Question barriers(Draw& draw) {
     const Measured run = measure(3, "fa2_forward", {.heads = H, .keys = N});
     const std::int64_t blocks = H * tiles(N, kB_r), steps = tiles(N, kB_c);
     Question q{
-        .situation = fmt::format("fa2_forward with B_r = 64, B_c = 32 and four warps a block: {} head{}, N = {}, D = "
+        .situation = fmt::format("fa2_forward with B_r = 64, B_c = 32 and four warps per block: {} head{}, N = {}, D = "
                                  "64, float32.",
                                  H, H == 1 ? "" : "s", N),
         .ask = "How many __syncthreads() do all blocks complete, together?",
@@ -239,7 +239,7 @@ Question more_or_less(Draw& draw) {
 std::vector<Topic> questions() {
     return {{"3.blocks", "how many blocks FlashAttention-2 launches", blocks},
             {"3.keys-read", "how many bytes of K it asks for", keys_read},
-            {"3.output-moved", "what becomes of the journeys of O", output_moved},
+            {"3.output-moved", "what happens to the journeys of O", output_moved},
             {"3.rescale", "what the old O is multiplied by", rescale},
             {"3.barriers", "how many barriers it takes", barriers},
             {"3.residents", "how many blocks a multiprocessor holds", residents},

@@ -96,3 +96,4 @@ def alignment():
 
 
 FIGURES = {"causal_stages": causal_stages, "alignment": alignment}
+STAIRS = (("causal, larger tiles *", "causal_forward", "f32 B4 H16 N8192 D64 causal"),)

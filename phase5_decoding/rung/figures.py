@@ -123,3 +123,4 @@ def merge_splits():
 
 
 FIGURES = {"split_keys": split_keys, "merge_splits": merge_splits}
+STAIRS = (("split keys", "flash_decode_plain", "bf16 B8 H32/8 1x8192 D128"), ("… always reading", "flash_decode", "bf16 B8 H32/8 1x8192 D128"))

@@ -76,7 +76,7 @@ Question lanes_of_a_row(Draw& draw) {
                                         N),
                .ask = fmt::format("How many lanes hold weights of query {}?", r),
                .hint =
-                   "An accumulator is 16 rows by 8 columns, four elements a lane. How many rows does a lane have "
+                   "An accumulator is 16 rows by 8 columns, four elements per lane. How many rows does a lane have "
                    "a part of?",
                .tolerance = 0,
                .source = fmt::format("{}: the lanes that showed a sum l of this row", kSource),
@@ -91,8 +91,9 @@ Question lanes_of_a_row(Draw& draw) {
             "instruction deals 8 columns to four lanes, two each.");
     q.wrong(count(32, "lane"),
             "The warp multiplies as a whole, but each lane has elements of two rows only, of the sixteen.");
-    q.wrong(count(1, "lane"),
-            "One lane a row would be simple for the softmax: no shuffle at all. The instruction leaves it otherwise.");
+    q.wrong(
+        count(1, "lane"),
+        "One lane per row would be simple for the softmax: no shuffle at all. The instruction leaves it otherwise.");
     return q;
 }
 
@@ -120,7 +121,7 @@ Question lane_of_a_score(Draw& draw) {
     q.wrong(number(r % 8 * 4 + c % 4),
             "A lane's two columns are neighbours: lane t of a group has 2 t and 2 t + 1, not t and t + 4.");
     q.wrong(number((r * 2 + c % 8 / 4) % 32),
-            "Two lanes a row would be right if a lane had four columns of one row. It has two columns of "
+            "Two lanes per row would be right if a lane had four columns of one row. It has two columns of "
             "two rows, eight apart.");
     return q;
 }
@@ -178,7 +179,7 @@ Question products(Draw& draw) {
                .formula = double(2 * scores)};
     q.right(count(of_a_warp, "instruction"),
             fmt::format("{} for S: 8 pieces of 8 keys, D / 16 steps each. And {} for O: D / 8 pieces of 8 columns, 64 "
-                        "/ 16 steps each. 2048 multiply-adds an instruction.",
+                        "/ 16 steps each. 2048 multiply-adds per instruction.",
                         scores, scores));
     q.wrong(count(scores, "instruction"), "That is one of the two products. P V takes as many as Q K^T.");
     q.wrong(count(2 * scores * kWarps, "instruction"),
@@ -255,7 +256,7 @@ Question shared_bytes(Draw& draw) {
             "P_ij does not go through shared memory here: the lane that holds a score is the one whose operand needs "
             "its weight.");
     q.wrong(bytes(2 * (Q + 2 * stages * K)),
-            "Four bytes an element would be float32. Tiles have the type of the tensors.");
+            "Four bytes per element would be float32. Tiles have the type of the tensors.");
     return q;
 }
 
@@ -321,10 +322,11 @@ Question keys_read(Draw& draw) {
         bytes(K * N / B_r * kWarps),
         "Warps do not fetch for themselves. All threads of a block copy a tile together, and each warp reads all of it "
         "from shared memory.");
-    q.wrong(bytes(K * N / B_r * 2),
-            "So many with 64 queries a block, as mma.cuh has it. Twice the rows a warp halve the readings, of shared "
-            "memory "
-            "as well.");
+    q.wrong(
+        bytes(K * N / B_r * 2),
+        "So many with 64 queries per block, as mma.cuh has it. Twice the rows per warp halve the readings, of shared "
+        "memory "
+        "as well.");
     q.wrong(bytes(K),
             "Each block has shared memory of its own, and needs all keys. What several blocks read may come from L2, "
             "but it is read.");

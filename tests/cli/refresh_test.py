@@ -174,6 +174,16 @@ class Pieces(Book):
         self.refreshed_page()
         self.assertIn(OUTPUT, self.page.read_text())
 
+    def test_what_a_python_program_prints(self):
+        self.write("phase0_x/example.py", "print(1 + 1)\nprint('end')\n")
+        self.page.write_text("<!-- python: example.py -->\n<!-- end -->\n")
+        self.refreshed_page()
+        self.assertIn("```\n2\nend\n```", self.page.read_text())
+        self.write("phase0_x/example.py", "print(1 + 2)\n")
+        self.assertEqual(self.refresh("--check").returncode, 1)
+        self.write("phase0_x/example.py", "1 / 0\n")
+        self.assert_refused(self.page.read_text(), "python example.py: exit code 1", "ZeroDivisionError")
+
     def test_a_pragma_does_not_keep_the_indentation(self):
         self.write("phase0_x/loop.h", "void f() {\n#pragma unroll\n    for (;;) {\n        g();\n    }\n}\n")
         self.page.write_text("<!-- code: loop.h | pragma | } -->\n<!-- end -->\n")
@@ -225,6 +235,16 @@ class Check(Book):
         self.refreshed_page()
         self.assertEqual(self.page.read_text(), REFRESHED)
 
+    def test_all_pages_quote_the_times_of_one_run(self):
+        self.write("output", OUTPUT.replace("12 ms", "9.5 s "))
+        other = self.write("docs/other.md", "<!-- output: show 3 | fa2_forward -->\n<!-- end -->\n")
+        self.refreshed_page()
+        self.assertIn("fa2_forward  12 ms", other.read_text())
+        other.write_text(other.read_text().replace("12 ms", "13 ms"))
+        result = self.refresh("--check")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("docs/other.md does not show what is so now", result.stderr)
+
     def test_times_in_code_may_not(self):
         self.write("phase0_x/kernel.cuh", CODE.replace("// the first", "// 3 ms"))
         self.refreshed_page()
@@ -272,17 +292,26 @@ class Refused(Book):
 
 class Tables(Book):
     def test_timetable(self):
-        self.page.write_text("# Phase 0: a title\n\n*Reading: 35 minutes. Exercises: 60 minutes. You need: C++.*\n")
-        self.write("phase1_y/README.md", "# Phase 1\n\n*Reading: 40 minutes. Exercises: 45 minutes.*\n")
-        self.write("docs/primer.md", "# Primer\n\n*Reading: 20 minutes.*\n")
+        words = "Some words to read. " * 200  # 800, at 130 a minute, rounded up to 10 minutes
+        self.page.write_text(f"# Phase 0: a title\n\n*Reading: 35 minutes. Exercises: 60 minutes. You need: C++.*\n\n{words}\n")
+        self.write("phase1_y/README.md", "# Phase 1\n\n*Reading: 5 minutes. Exercises: 45 minutes.*\n")
+        self.write("docs/primer.md", "# Primer\n\n*Reading: 5 minutes.*\n")
         page = self.write("docs/instructors.md", "<!-- timetable -->\n<!-- end -->\n")
         self.refreshed_page()
-        for row in ("| [Primer](primer.md) | 20 | 0 | 20 |", "| [Phase 0: a title](../phase0_x/README.md) | 35 | 60 | 95 |",
-                    "| **all** | **95** | **105** | **200**, 3.3 hours |"):
+        for row in ("| [Primer](primer.md) | 5 | 0 | 5 |", "| [Phase 0: a title](../phase0_x/README.md) | 10 | 60 | 70 |",
+                    "| **all** | **20** | **105** | **125**, 2.1 hours |"):
             self.assertIn(row, page.read_text())
         self.assertLess(page.read_text().index("[Primer]"), page.read_text().index("[Phase 0"))
-        self.page.write_text("# Phase 0: a title\n\n*Reading: 36 minutes. Exercises: 60 minutes.*\n")
-        self.assertEqual(self.refresh("--check").returncode, 1)
+
+    def test_minutes_are_computed_from_the_words(self):
+        words = "Some words to read. " * 200
+        output = "<!-- output: show 3 | phase kernel | causal -->\n<!-- end -->\n"
+        self.page.write_text(f"# Phase 0\n\n*Reading: 35 minutes.*\n\n{words}\n\n```\n{words}\n```\n\n{output}")
+        result = self.refresh("--check")
+        self.assertEqual(result.returncode, 1)
+        self.refreshed_page()
+        self.assertIn("*Reading: 10 minutes.*", self.page.read_text())
+        self.assertEqual(self.refresh("--check").returncode, 0)
 
     def test_a_chapter_without_minutes(self):
         self.page.write_text("# Phase 0: a title\n")
@@ -331,6 +360,53 @@ class Tables(Book):
         self.refreshed_page()
         self.assertIn("| 0 | softmax |", self.page.read_text())
         self.assert_refused("<!-- speed: three -->\n<!-- end -->\n", '"three" is not the number of a phase')
+
+
+class Wording(Book):
+    def test_a_phrase_of_the_list(self):
+        self.assert_refused("# Phase 0\n\nFetching is\ndear.\n", ':4: "dear": "expensive"')
+
+    def test_a_phrase_over_the_end_of_a_line(self):
+        self.assert_refused("# Phase 0\n\nIt has two barriers a\nstep.\n", ':3: "barriers a step"')
+
+    def test_code_and_output_may_say_what_they_like(self):
+        self.write("output", OUTPUT.replace("done: right", "done: right, and dear"))
+        self.page.write_text("# Phase 0\n\n`dear`\n\n```\ndear\n```\n\n$dear$ [x](dear)\n\n<!-- output: show 3 | done: -->\n<!-- end -->\n")
+        self.refreshed_page()
+        self.assertEqual(self.refresh("--check").returncode, 0)
+
+    def test_exercises_and_the_quiz_are_read(self):
+        self.write("phase0_x/exercises/exercises.toml", EXERCISES.replace("The sum", "The dear sum"))
+        self.write("phase0_x/rung/quiz.cpp", 'int dear;\nauto x = "say it with mended "\n         "sums, held "\n  "against it";\n')
+        self.page.write_text("# Phase 0\n")
+        result = self.refresh("--check")
+        self.assertEqual(result.returncode, 1)
+        for words in ('phase0_x/exercises/exercises.toml:3: "dear"', 'phase0_x/rung/quiz.cpp:2: "mended"', 'phase0_x/rung/quiz.cpp:3: "held against"'):
+            self.assertIn(words, result.stderr)
+        self.assertNotIn("quiz.cpp:1", result.stderr)
+
+
+class Facts(unittest.TestCase):
+    """The sentences of the real pages, with a ladder that prints other numbers."""
+
+    def setUp(self):
+        sys.dont_write_bytecode = True
+        sys.path.insert(0, str(pathlib.Path(SCRIPT).parent))
+        import facts
+        self.facts = facts
+
+    def test_another_number_is_found(self):
+        text = "\nA sum:\nthis sum takes five shuffles\nand {} additions\n"
+        self.assertEqual(self.facts.problems("docs/primer.md", text.format("five"), None), [])
+        self.assertEqual(self.facts.problems("docs/primer.md", text.format("four"), None),
+                         ['3: "this sum takes five shuffles and four additions" is not so: it is five, five'])
+
+    def test_so_is_a_sentence_that_is_gone(self):
+        self.assertIn("0 sentences say", self.facts.problems("docs/primer.md", "nothing\n", None)[0])
+
+    def test_every_page_of_a_fact_exists(self):
+        root = pathlib.Path(SCRIPT).resolve().parents[2]
+        self.assertEqual([fact.page for fact in self.facts.all_facts() if not (root / fact.page).is_file()], [])
 
 
 if __name__ == "__main__":

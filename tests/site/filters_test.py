@@ -43,9 +43,9 @@ class Pages(Book):
         self.write("docs/numerics.md", "# Numerics\n")
         self.write("docs/another.md", "# Another\n")
         self.write("phase1_y/README.md", "# Phase 1: y\n")
-        self.assertEqual(pages.all_pages(self.root), ["README.md", "phase0_x/README.md", "phase1_y/README.md", "docs/primer.md",
+        self.assertEqual(pages.all_pages(self.root), ["README.md", "docs/primer.md", "phase0_x/README.md", "phase1_y/README.md",
                                                       "docs/numerics.md", "docs/another.md"])
-        self.assertEqual([pages.label(page) for page in pages.all_pages(self.root)][:4], ["index", "phase0_x", "phase1_y", "primer"])
+        self.assertEqual([pages.label(page) for page in pages.all_pages(self.root)][:4], ["index", "primer", "phase0_x", "phase1_y"])
         self.assertEqual(pages.short_title("phase0_x/README.md", self.root), "Phase 0: x")
 
     def test_anchors_as_code_hosts_give_them(self):

@@ -1,0 +1,44 @@
+"""Words and phrases that no page uses: wording.toml has the list, and what to write instead."""
+
+import functools
+import pathlib
+import re
+import tomllib
+
+import prose
+
+LIST = pathlib.Path(__file__).resolve().with_name("wording.toml")
+# Beside the pages: texts of exercises, and what the quiz says.
+OTHER_TEXTS = ("phase*/exercises/exercises.toml", "phase*/rung/quiz.cpp")
+STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+
+
+@functools.cache
+def listed():
+    """(pattern, what to write instead) for each entry, and where pages begin that are exempt."""
+    everything = tomllib.loads(LIST.read_text())
+    phrases = [(re.compile(entry["avoid"].replace(" ", r"\s+"), re.IGNORECASE), entry["write"]) for entry in everything["phrase"]]
+    return phrases, tuple(everything["exempt"])
+
+
+def other_texts(root):
+    return sorted(file for pattern in OTHER_TEXTS for file in root.glob(pattern))
+
+
+def only_strings(text):
+    """C++ with everything but its string literals blanked out, and the quotation marks too: neighbours read as one text."""
+    kept, place = [], 0
+    for found in STRING.finditer(text):
+        kept += [prose.blank(re.match(r".*", text[place:found.start()], re.DOTALL)), " ", found.group(0)[1:-1], " "]
+        place = found.end()
+    return "".join(kept) + prose.blank(re.match(r".*", text[place:], re.DOTALL))
+
+
+def problems(name, text):
+    """Each use of such a word: its line, the words, and what to write instead."""
+    phrases, exempt = listed()
+    if name.startswith(exempt):
+        return []
+    read = only_strings(text) if name.endswith(".cpp") else prose.only(text)
+    found = [(m.start(), " ".join(m.group(0).split()), instead) for pattern, instead in phrases for m in pattern.finditer(read)]
+    return [f'{read.count(chr(10), 0, place) + 1}: "{words}": {instead}' for place, words, instead in sorted(found)]
