@@ -38,7 +38,7 @@ std::uint64_t read_passes(std::int64_t keys, std::int64_t D) {
 }
 
 Question element(Draw& draw) {
-    const int thread = draw({38, 77, 101}), i = draw({6, 13, 19});
+    const int thread = draw({38, 77, 101}), i = draw({6, 15, 19});
     const auto place = [](int row, int column) { return words(fmt::format("row {}, column {}", row, column)); };
     const int row = simt::AccumulatorLayout::row(thread, i), column = simt::AccumulatorLayout::column(thread, i);
     const int warp = thread / 32, lane = thread % 32;
@@ -56,7 +56,8 @@ Question element(Draw& draw) {
                     "rows below. Four elements on are eight columns on.",
                     warp, 16 * warp, lane, lane, lane / 4));
     q.wrong(place(16 * warp + lane / 4, column), "S[2] and S[3], S[6] and S[7], … are of the thread's second row.");
-    q.wrong(place(thread / 2, i * 2 % 128), "Two threads a row would make row maxima simple. wgmma deals four.");
+    q.wrong(place(thread / 2, thread % 2 * 64 + i),
+            "So it would be if two threads had a row, half of its columns each. Four lanes share a row.");
     q.wrong(place(lane / 4 + i / 2 % 2 * 8, column),
             "So it is in the first warp. The four warps have 16 rows each, one after the other.");
     return q;
@@ -103,10 +104,10 @@ Question passes(Draw& draw) {
     const std::uint64_t measured = read_passes(2 * kLessonKeys, D) - read_passes(kLessonKeys, D);
     const std::uint64_t Q = D / 16 * 16, K = D / 16 * kLessonKeys / 4, V = kLessonKeys / 16 * D / 4;
     Question q{
-        .situation = fmt::format("hopper.cuh, D = {}: 64 queries, tiles of 128 keys, 16 bits. A pass through "
-                                 "shared memory brings 128 bytes. Nothing conflicts.",
+        .situation = fmt::format("hopper.cuh, D = {}: 64 queries, tiles of 128 keys, 16 bits. A wavefront "
+                                 "brings 128 bytes from shared memory. Nothing conflicts.",
                                  D),
-        .ask = "In how many passes do the products of one tile read their operands?",
+        .ask = "In how many wavefronts do the products of one tile read their operands?",
         .hint =
             "For each wgmma: 64 x 16 of A, if A is in shared memory, and 16 x N of B. How many wgmma has each "
             "of the two products?",
@@ -119,14 +120,15 @@ Question passes(Draw& draw) {
                                D),
         .section = "What a step costs",
         .formula = double(Q + K + V)};
-    q.right(count(measured, "pass"),
-            fmt::format("S_ij: {} instructions of 16 passes for Q_i and 32 for K_j. O_i: 8 instructions of {} for V_j; "
-                        "P_ij is in registers.",
-                        D / 16, D / 4));
-    q.wrong(count(K + V, "pass"), "Q_i is read again for every tile: wgmma keeps nothing of its operands.");
-    q.wrong(count(4 * (K + V) + Q, "pass"),
+    q.right(
+        count(measured, "wavefront"),
+        fmt::format("S_ij: {} instructions of 16 wavefronts for Q_i and 32 for K_j. O_i: 8 instructions of {} for V_j; "
+                    "P_ij is in registers.",
+                    D / 16, D / 4));
+    q.wrong(count(K + V, "wavefront"), "Q_i is read again for every tile: wgmma keeps nothing of its operands.");
+    q.wrong(count(4 * (K + V) + Q, "wavefront"),
             "One warp's view. wgmma is one instruction of four warps, and reads B once for all of them.");
-    q.wrong(count(Q + K + V + kLessonKeys, "pass"),
+    q.wrong(count(Q + K + V + kLessonKeys, "wavefront"),
             "P_ij does not go through shared memory: each thread has the weights that its operand wants.");
     return q;
 }
@@ -293,16 +295,16 @@ Question keys_read(Draw& draw) {
         measure(7, "hopper_turns_forward",
                 {.heads = 1, .keys = N, .head_dim = D, .dtype = torch::kBFloat16, .causal = false}, kDevice);
     const std::uint64_t row = D * 2, blocks = (N + 127) / 128, boxes = (N + 127) / 128 * 128;
-    Question q{
-        .situation = fmt::format("hopper_turns.cuh without a mask, one head of N = {} tokens, D = 64, bfloat16: 128 "
-                                 "queries a block, tiles of 128 keys.",
-                                 N),
-        .ask = "How many bytes of K are read from global memory?",
-        .hint = "Who shares a tile? And what does TMA bring for rows that K does not have?",
-        .source = run.source,
-        .command = run.command,
-        .section = "Second: those who fetch and those who multiply",
-        .formula = double(N * row * blocks)};
+    Question q{.situation = fmt::format(
+                   "hopper_turns.cuh without a mask, one head of N = {} tokens, D = 64, bfloat16: blocks of "
+                   "128 queries, tiles of 128 keys.",
+                   N),
+               .ask = "How many bytes of K are read from global memory?",
+               .hint = "Who shares a tile? And what does TMA bring for rows that K does not have?",
+               .source = run.source,
+               .command = run.command,
+               .section = "Second: those who fetch and those who multiply",
+               .formula = double(N * row * blocks)};
     q.right(bytes(run.read("K")),
             fmt::format("{} blocks read all {} rows of K once, for both warpgroups. Rows beyond the end are zeros that "
                         "come from nowhere, though their bytes count at the barrier.",
@@ -371,7 +373,7 @@ Question last_wave(Draw& draw) {
                         sms, waves));
     q.wrong(value(waves - double(rounds - 1)), "That is how full the last wave is. The waves before it are full.");
     q.wrong(value(1.0 / double(rounds)), "That is a single wave's share of the time.");
-    q.wrong(value(waves / double(rounds + 1)), "One round fewer: the last, partial wave is the last.");
+    q.wrong(value(waves / double(rounds + 1)), "That counts a round too many. The partial wave is the last one.");
     return q;
 }
 
