@@ -81,6 +81,12 @@ void with_mma_head_dim(std::int64_t head_dim, Use&& use) {
     with_first_that_holds(MmaHeadDims(), head_dim, use);
 }
 
+/// And for those that multiply by warpgroups: the tensor memory accelerator brings zeros where a tensor has no columns.
+template <class Use>
+void with_warpgroup_head_dim(std::int64_t head_dim, Use&& use) {
+    with_first_that_holds(WarpgroupHeadDims(), head_dim, use);
+}
+
 /// The same for a kernel of register tiles with one number of query rows, and beyond its largest size with that one: a
 /// host entry asks what such a kernel needs before it asks whether it can run.
 template <class Use>

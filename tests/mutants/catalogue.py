@@ -24,6 +24,7 @@ TRIALS = "rung/trials.cpp"         # beside it: what the phase's kernels are put
 ELEMENTS = ("f32", "f16", "bf16")
 TILE_HEAD_DIMS = (32, 128)  # that kernels of register tiles are compiled for
 MMA_HEAD_DIMS = (32, 64)    # that kernels on tensor cores are compiled for
+WARPGROUP_HEAD_DIMS = (64, 192)  # that kernels of warpgroups are compiled for
 REFERENCE = "reference"  # the result is not what the reference says
 LAUNCH = "launch"        # the device refuses the launch
 MUTANTS_PER_PROGRAM = 24  # they share the time that headers take to compile, and PyTorch to link
@@ -54,6 +55,7 @@ class Mutant:
     element: str = "f32"
     tile_head_dim: int = 32
     mma_head_dim: int = 32
+    warpgroup_head_dim: int = 64
     kernel: str | None = None  # the only one of the phase's kernels that has the change
 
     def changed(self, text):
@@ -207,7 +209,7 @@ class _Checker:
                 self.problems.append(f'{where}mutant "{name}": the name is taken; each needs its own')
             names.add(name)
             change = tuple(entry.get(key) for key in ("phase", "file", "find", "replace", "element", "tile_head_dim", "mma_head_dim",
-                                                       "kernel"))
+                                                       "warpgroup_head_dim", "kernel"))
             if change in changes:
                 self.problems.append(f'{where}mutant "{name}": the same change as "{changes[change]}"')
             changes[change] = name
@@ -248,6 +250,9 @@ class _Checker:
         if entry.get("mma_head_dim", 32) not in MMA_HEAD_DIMS:
             self.problems.append(f'{where}mma_head_dim is {entry["mma_head_dim"]!r}; accepted: '
                                  f'{", ".join(map(str, MMA_HEAD_DIMS))}')
+        if entry.get("warpgroup_head_dim", 64) not in WARPGROUP_HEAD_DIMS:
+            self.problems.append(f'{where}warpgroup_head_dim is {entry["warpgroup_head_dim"]!r}; accepted: '
+                                 f'{", ".join(map(str, WARPGROUP_HEAD_DIMS))}')
         if "kernel" in entry and entry["kernel"] not in files:
             self.problems.append(f'{where}kernel is {entry["kernel"]!r}; the phase has {", ".join(filter(None, files))}')
         reached = files.get(entry.get("kernel"), set().union(*files.values()))

@@ -1,8 +1,8 @@
 #pragma once
 
 // In the place of common/attention/compiled_for.cuh: a mutant is compiled for one element type, CompiledElement, and
-// one head dimension (for register tiles kCompiledTiledHeadDim, on tensor cores kCompiledMmaHeadDim); generate.py
-// writes these above it. So thirty of them do not cost thirty times what a phase costs.
+// one head dimension (for register tiles kCompiledTiledHeadDim, on tensor cores kCompiledMmaHeadDim, by
+// warpgroups kCompiledWarpgroupHeadDim); generate.py writes these above it. So thirty of them do not cost thirty times what a phase costs.
 
 #include <utility>
 
@@ -16,6 +16,7 @@ using KernelElements = CompiledElements<CompiledElement>;
 using MmaElements = CompiledElements<CompiledElement>;
 using KernelHeadDims = std::integer_sequence<int, 32>;
 using MmaHeadDims = std::integer_sequence<int, kCompiledMmaHeadDim>;
+using WarpgroupHeadDims = std::integer_sequence<int, kCompiledWarpgroupHeadDim>;
 using TiledKernelHeadDims = std::integer_sequence<int, kCompiledTiledHeadDim>;
 
 template <int Rows, int HeadDim>

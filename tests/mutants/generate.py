@@ -35,7 +35,8 @@ class Source:
         parts = [f"namespace ladder::mutants::{name} {{",
                  f"using CompiledElement = {ELEMENT_TYPES[element]};",
                  f"inline constexpr int kCompiledTiledHeadDim = {change.tile_head_dim if change else 32};",
-                 f"inline constexpr int kCompiledMmaHeadDim = {change.mma_head_dim if change else 32};", "}"]
+                 f"inline constexpr int kCompiledMmaHeadDim = {change.mma_head_dim if change else 32};",
+                 f"inline constexpr int kCompiledWarpgroupHeadDim = {change.warpgroup_head_dim if change else 64};", "}"]
         done = set()
 
         def piece(path):

@@ -15,6 +15,7 @@ using KernelElements = CompiledElements<float, simt::f16>;
 using MmaElements = CompiledElements<simt::f16, simt::bf16>;
 using KernelHeadDims = std::integer_sequence<int, 32, 64>;
 using MmaHeadDims = std::integer_sequence<int, 32, 64>;
+using WarpgroupHeadDims = std::integer_sequence<int, 64>;
 using TiledKernelHeadDims = std::integer_sequence<int, 32, 64>;
 
 template <int Rows, int HeadDim>

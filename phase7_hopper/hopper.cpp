@@ -1,0 +1,201 @@
+#include "phase7_hopper/hopper.h"
+
+#include <cstdint>
+#include <initializer_list>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+#include "common/attention/check.h"
+#include "common/attention/forward.h"
+#include "common/attention/registration.h"
+#include "phase7_hopper/short_loops.h"
+
+namespace ladder {
+
+// The four kernels, compiled once per machine.
+namespace cpu {
+void launch_hopper(const AttentionArguments&);
+GlobalBytes hopper_bytes(const AttentionArguments&);
+std::size_t hopper_shared_bytes(const AttentionArguments&);
+void launch_hopper_turns(const AttentionArguments&);
+GlobalBytes hopper_turns_bytes(const AttentionArguments&);
+std::size_t hopper_turns_shared_bytes(const AttentionArguments&);
+void launch_hopper_overlapped(const AttentionArguments&);
+GlobalBytes hopper_overlapped_bytes(const AttentionArguments&);
+std::size_t hopper_overlapped_shared_bytes(const AttentionArguments&);
+void launch_hopper_parts(const AttentionArguments&);
+GlobalBytes hopper_parts_bytes(const AttentionArguments&);
+std::size_t hopper_parts_shared_bytes(const AttentionArguments&);
+}  // namespace cpu
+namespace cuda {
+[[gnu::weak]] void launch_hopper(const AttentionArguments&);
+[[gnu::weak]] void launch_hopper_turns(const AttentionArguments&);
+[[gnu::weak]] void launch_hopper_overlapped(const AttentionArguments&);
+[[gnu::weak]] void launch_hopper_parts(const AttentionArguments&);
+}  // namespace cuda
+
+namespace {
+
+using Kernel = ForwardKernel<>;
+
+constexpr std::initializer_list<Mask> kMasks = {Mask::none, Mask::causal_bottom_right, Mask::causal_top_left};
+constexpr std::int64_t kPiece = 8;  // elements: 16 bytes, of which the accelerator's addresses are multiples
+
+void check_hopper(const std::string& name, const torch::Tensor& q, std::size_t shared_bytes) {
+    if (q.scalar_type() == torch::kFloat32)
+        throw std::invalid_argument(name +
+                                    ": q is Float; accepts float16 and bfloat16, which tensor cores multiply. For "
+                                    "float32 there are phases 3 and 4: fa2_forward and causal_forward");
+    const simt::Device device = device_limits(q.device());
+    if (!device.has_feature(simt::Feature::wgmma))
+        throw std::runtime_error(
+            simt::feature_complaint(device, simt::Feature::wgmma, name) +
+            ". On other devices phase 6 computes the same, mma_forward; the CPU machine imitates one "
+            "of these with --profile h100");
+    if (q.size(0) * q.size(1) * ((q.size(2) + 63) / 64) > std::numeric_limits<int>::max())
+        throw std::invalid_argument(name + ": q has more than 2^31 - 1 tiles of 64 queries; split the batch");
+    check_shared_memory(name, shared_bytes, q.device(), "a smaller head dimension needs less");
+}
+
+const Kernel kPlain{.name = "hopper_plain_forward",
+                        .on_cpu = cpu::launch_hopper,
+                        .on_cuda = cuda::launch_hopper,
+                        .bytes = cpu::hopper_bytes,
+                        .shared_bytes = cpu::hopper_shared_bytes,
+                        .check = check_hopper};
+
+const Kernel kTurns{.name = "hopper_turns_forward",
+                        .on_cpu = cpu::launch_hopper_turns,
+                        .on_cuda = cuda::launch_hopper_turns,
+                        .bytes = cpu::hopper_turns_bytes,
+                        .shared_bytes = cpu::hopper_turns_shared_bytes,
+                        .check = check_hopper};
+
+Kernel overlapped(const char* name) {
+    return {.name = name,
+            .on_cpu = cpu::launch_hopper_overlapped,
+            .on_cuda = cuda::launch_hopper_overlapped,
+            .bytes = cpu::hopper_overlapped_bytes,
+            .shared_bytes = cpu::hopper_overlapped_shared_bytes,
+            .check = check_hopper};
+}
+const Kernel kOverlapped = overlapped("hopper_overlapped_forward");
+
+const Kernel kParts{.name = "hopper_forward",
+                        .on_cpu = cpu::launch_hopper_parts,
+                        .on_cuda = cuda::launch_hopper_parts,
+                        .bytes = cpu::hopper_parts_bytes,
+                        .shared_bytes = cpu::hopper_parts_shared_bytes,
+                        .check = check_hopper};
+const Kernel kBeyondParts = overlapped("hopper_forward");
+
+const Kernel& only_plain(const AttentionArguments&) { return kPlain; }
+const Kernel& only_turns(const AttentionArguments&) { return kTurns; }
+const Kernel& only_overlapped(const AttentionArguments&) { return kOverlapped; }
+const Kernel& fastest(const AttentionArguments& a) {
+    return a.head_dim() > 128 || has_short_loops(a) ? kBeyondParts : kParts;
+}
+using Choice = const Kernel& (*)(const AttentionArguments&);
+
+/// Whether the tensor memory accelerator can address it.
+bool addressable(const torch::Tensor& x) {
+    if (!tensor_argument("", x).rows_aligned_to_16_bytes()) return false;
+    for (std::int64_t i = 0; i + 1 < x.dim(); ++i)
+        if (x.size(i) > 1 && x.stride(i) <= 0) return false;
+    return true;
+}
+
+/// x, or a copy of it that can be addressed: its rows filled up with zeros to whole pieces.
+torch::Tensor made_addressable(const torch::Tensor& x) {
+    if (addressable(x)) return x;
+    const std::int64_t surplus = (kPiece - x.size(3) % kPiece) % kPiece;
+    return surplus == 0 ? x.clone(at::MemoryFormat::Contiguous) : at::constant_pad_nd(x, {0, surplus}, 0);
+}
+
+AttentionResult run(Choice choose, const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                    const AttentionOptions& options) {
+    const AttentionArguments given = checked_arguments(q, k, v, options, kMasks);
+    const Kernel& kernel = choose(given);
+    kernel.check(kernel.name, q, kernel.shared_bytes(given));
+    const torch::Tensor Q = made_addressable(q), K = made_addressable(k), V = made_addressable(v);
+    AttentionArguments arguments = attention_arguments(Q, K, V, Q, {}, options);
+    arguments.scale = given.scale;  // of the head dimension that was given
+    AttentionResult result = forward(kernel, Q, arguments);
+    if (Q.size(3) != q.size(3)) result.out = result.out.narrow(3, 0, q.size(3)).contiguous();
+    return result;
+}
+
+GlobalBytes bytes_of(Choice choose, const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                     const AttentionOptions& options) {
+    const AttentionArguments a = checked_arguments(q, k, v, options, kMasks);
+    return choose(a).bytes(a);
+}
+
+}  // namespace
+
+AttentionResult hopper_forward(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                               const AttentionOptions& options) {
+    return run(fastest, q, k, v, options);
+}
+
+AttentionResult hopper_plain_forward(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                                     const AttentionOptions& options) {
+    return run(only_plain, q, k, v, options);
+}
+
+AttentionResult hopper_turns_forward(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                                     const AttentionOptions& options) {
+    return run(only_turns, q, k, v, options);
+}
+
+AttentionResult hopper_overlapped_forward(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                                          const AttentionOptions& options) {
+    return run(only_overlapped, q, k, v, options);
+}
+
+GlobalBytes hopper_forward_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                                 const AttentionOptions& options) {
+    return bytes_of(fastest, q, k, v, options);
+}
+
+GlobalBytes hopper_plain_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                               const AttentionOptions& options) {
+    return bytes_of(only_plain, q, k, v, options);
+}
+
+GlobalBytes hopper_turns_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                               const AttentionOptions& options) {
+    return bytes_of(only_turns, q, k, v, options);
+}
+
+GlobalBytes hopper_overlapped_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                                    const AttentionOptions& options) {
+    return bytes_of(only_overlapped, q, k, v, options);
+}
+
+namespace {
+
+OutAndLse hopper_operator(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                          const std::string& mask, c10::optional<double> scale) {
+    const AttentionResult result =
+        hopper_forward(q, k, v, {.scale = from_schema(scale), .mask = mask_named(mask, kMasks)});
+    return {result.out, result.lse};
+}
+
+OutAndLse hopper_shapes(const torch::Tensor& q, const torch::Tensor&, const torch::Tensor&, const std::string& mask,
+                        c10::optional<double>) {
+    mask_named(mask, kMasks);
+    return shapes_for(q);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(flash_ladder, library) {
+    register_operator(library, "hopper_forward",
+                      "(Tensor q, Tensor k, Tensor v, *, str mask=\"none\", float? scale=None) -> "
+                      "(Tensor out, Tensor lse)",
+                      hopper_operator, hopper_shapes);
+}
+
+}  // namespace ladder

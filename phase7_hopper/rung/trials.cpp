@@ -1,0 +1,149 @@
+#include "tests/mutants/trials.h"
+
+#include <iterator>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+#include "common/reference/checks.h"
+#include "common/simt/device/device.h"
+#include "common/simt/device/device_profile.h"
+#include "common/simt/report/launch_log.h"
+#include "phase7_hopper/hopper.h"
+
+namespace ladder::mutants {
+namespace {
+
+using reference::AttentionCase, reference::AttentionEntry, reference::Family;
+using ::testing::AssertionFailure, ::testing::AssertionResult, ::testing::AssertionSuccess;
+
+using Function = AttentionResult (*)(const torch::Tensor&, const torch::Tensor&, const torch::Tensor&,
+                                     const AttentionOptions&);
+using Formula = GlobalBytes (*)(const torch::Tensor&, const torch::Tensor&, const torch::Tensor&,
+                                const AttentionOptions&);
+
+/// On an H100 with so few multiprocessors that a block which takes tile after tile takes several.
+simt::Device small_h100() {
+    simt::Device device = simt::device_from(simt::device_profile("h100"));
+    device.multiprocessors = 2;
+    return device;
+}
+
+AttentionEntry on_h100(Function function) {
+    return
+        [=](const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v, const AttentionOptions& options) {
+            const simt::ScopedCpuDevice imitated(small_h100());
+            return function(q, k, v, options);
+        };
+}
+
+/// Values of all kinds that some rows see and some do not, and a key that is not a number.
+AssertionResult what_is_hidden_does_no_harm(const AttentionEntry& entry, torch::ScalarType dtype) {
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+    at::manual_seed(15);
+    const auto random = [&](int64_t length) { return at::randn({1, 1, length, 16}).to(dtype); };
+    const torch::Tensor q = random(70), k = random(100), v = random(100);
+    for (const auto& [key, column, value] :
+         {std::tuple<int, int, float>{22, 12, kInfinity}, {60, 9, kNaN}, {75, 0, -kInfinity}, {99, 15, kInfinity}})
+        v[0][0][key][column] = value;
+    k[0][0][80].fill_(kNaN);
+    const AttentionOptions options{.scale = {}, .mask = Mask::causal_bottom_right};
+    const auto verdict = reference::compare_attention(entry(q, k, v, options), q, k, v, options);
+    if (verdict.passed) return AssertionSuccess();
+    return AssertionFailure() << verdict.report;
+}
+
+/// Nothing is read twice, and nothing that the mask spares.
+AssertionResult moves_what_the_formula_says(const AttentionEntry& entry, Formula formula, torch::ScalarType dtype) {
+    const torch::Tensor q = at::ones({1, 1, 70, 32}).to(dtype), k = at::ones({1, 1, 330, 32}).to(dtype);
+    const AttentionOptions options{.scale = {}, .mask = Mask::causal_top_left};
+    const simt::LaunchLog log(simt::LaunchLog::Detail::bytes);
+    entry(q, k, k, options);
+    const simt::Counters& counters = log.records()[0].counters;
+    const GlobalBytes expected = formula(q, k, k, options);
+    const GlobalBytes moved{.read = counters.global_bytes_read(), .written = counters.global_bytes_written()};
+    if (moved == expected) return AssertionSuccess();
+    return AssertionFailure() << moved.read << " bytes read and " << moved.written << " written, where "
+                              << expected.read << " and " << expected.written << " would do";
+}
+
+}  // namespace
+
+std::vector<Trial> trials(torch::ScalarType dtype) {
+    std::vector<Trial> trials;
+    const struct {
+        std::string prefix;
+        AttentionEntry entry;
+        Formula formula;
+    } entries[] = {{"plain_", on_h100(hopper_plain_forward), hopper_plain_bytes},
+                   {"turns_", on_h100(hopper_turns_forward), hopper_turns_bytes},
+                   {"overlapped_", on_h100(hopper_overlapped_forward), hopper_overlapped_bytes},
+                   {"", on_h100(hopper_forward), hopper_forward_bytes}};
+
+    const auto add = [&](const AttentionCase& problem) {
+        for (const auto& [prefix, entry, formula] : entries) {
+            AttentionCase named = problem;
+            named.name = prefix + problem.name;
+            named.dtype = dtype;
+            named.seed = 31;
+            trials.push_back(attention_trial(entry, named));
+        }
+    };
+    add({.name = "one_tile", .query_heads = 2, .kv_heads = 1, .query_length = 5, .key_length = 9, .head_dim = 24});
+    add({.name = "bottom_right",
+         .query_heads = 2,
+         .kv_heads = 1,
+         .query_length = 70,
+         .key_length = 210,
+         .head_dim = 32,
+         .options = {.scale = {}, .mask = Mask::causal_bottom_right}});
+    for (const auto& [prefix, entry, formula] : entries)
+        trials.push_back(
+            trial(prefix + "hidden", [entry = entry, dtype] { return what_is_hidden_does_no_harm(entry, dtype); }));
+    add({.name = "many_tiles", .query_heads = 5, .kv_heads = 5, .query_length = 20, .key_length = 700, .head_dim = 64});
+    add({.name = "many_masked_tiles",
+         .query_length = 192,
+         .key_length = 900,
+         .head_dim = 64,
+         .family = Family::rising_scores,
+         .options = {.scale = {}, .mask = Mask::causal_bottom_right}});
+    add({.name = "negative_scale",
+         .query_length = 140,
+         .key_length = 75,
+         .head_dim = 32,
+         .family = Family::one_huge_logit,
+         .options = {.scale = -0.7, .mask = Mask::causal_top_left}});
+    add({.name = "rows_that_see_nothing",
+         .batch = 2,
+         .query_heads = 2,
+         .kv_heads = 2,
+         .query_length = 150,
+         .key_length = 60,
+         .head_dim = 32,
+         .options = {.scale = {}, .mask = Mask::causal_bottom_right}});
+    add({.name = "top_left",
+         .query_length = 260,
+         .key_length = 300,
+         .head_dim = 24,
+         .options = {.scale = {}, .mask = Mask::causal_top_left}});
+    for (const auto& [prefix, entry, formula] : entries) {
+        trials.push_back(infinities_trial(prefix + "infinities", entry, dtype));
+        trials.push_back(trial(prefix + "bytes", [entry = entry, formula = formula, dtype] {
+            return moves_what_the_formula_says(entry, formula, dtype);
+        }));
+    }
+    // More keys than two heads have in L2 together, of which each query sees one.
+    trials.push_back(
+        attention_trial(on_h100(hopper_forward), {.name = "more_heads_than_walk_at_once",
+                                                  .query_heads = 3,
+                                                  .kv_heads = 3,
+                                                  .query_length = 1,
+                                                  .key_length = 96 * 1024,
+                                                  .head_dim = 32,
+                                                  .dtype = dtype,
+                                                  .options = {.scale = {}, .mask = Mask::causal_top_left}}));
+    return trials;
+}
+
+}  // namespace ladder::mutants
