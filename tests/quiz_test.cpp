@@ -117,6 +117,13 @@ TEST(Quiz, NumbersWorkedOutByHand) {
     EXPECT_EQ(right_text("6.sum-of-a-lane", 0), "6");
     // 256 queries are two tiles, and each reads K, [256, 64] in bfloat16.
     EXPECT_EQ(right_text("6.keys-read", 0), "65,536 bytes (64.0 KiB)");
+    // D = 64: four wgmma for S, of 64 queries and 128 keys by 16; eight for O, of 16 keys by 64 columns.
+    EXPECT_EQ(right_text("7.passes", 0), "320 wavefronts");
+    EXPECT_EQ(right_text("7.registers", 0), "240 registers");
+    // 200 queries are two tiles, and each reads K, [200, 64] in bfloat16.
+    EXPECT_EQ(right_text("7.keys-read", 0), "51,200 bytes (50.0 KiB)");
+    // Queries 192 to 255 of a block with 192 to 383.
+    EXPECT_EQ(right_text("7.skipped", 0), "2 tiles");
 }
 
 TEST(Quiz, AnswersInWords) {
@@ -127,7 +134,11 @@ TEST(Quiz, AnswersInWords) {
     EXPECT_EQ(right_text("1.one-key-more", 0),
               "the call cudaFuncSetAttribute returns cudaErrorInvalidValue, and no thread runs");
     EXPECT_EQ(right_text("4.empty-row", 0), "out = 0, LSE = -inf");
-    EXPECT_EQ(right_text("6.lane-of-a-score", 0), "lane 14");  // row 3, and the third pair of columns
+    EXPECT_EQ(right_text("6.lane-of-a-score", 0), "lane 14");         // row 3, and the third pair of columns
+    EXPECT_EQ(right_text("7.element", 0), "row 25, column 12");       // warp 1, lane 6; its fourth pair
+    EXPECT_EQ(right_text("7.parity", 0), "consumers 1, producer 0");  // tile 3: the second use of stage 1
+    EXPECT_EQ(right_text("7.waits", 1), "S_ij alone");
+    EXPECT_EQ(right_text("7.proxy", 0), "nothing more");
 }
 
 Question sound() {

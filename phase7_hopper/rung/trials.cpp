@@ -1,13 +1,15 @@
 #include "tests/mutants/trials.h"
 
+#include <iterator>
 #include <limits>
+#include <tuple>
 #include <utility>
 
 #include "common/reference/checks.h"
 #include "common/simt/device/device.h"
 #include "common/simt/device/device_profile.h"
 #include "common/simt/report/launch_log.h"
-#include "phase6_tensor_cores/mma.h"
+#include "phase7_hopper/hopper.h"
 
 namespace ladder::mutants {
 namespace {
@@ -15,45 +17,46 @@ namespace {
 using reference::AttentionCase, reference::AttentionEntry, reference::Family;
 using ::testing::AssertionFailure, ::testing::AssertionResult, ::testing::AssertionSuccess;
 
-/// Values of all kinds that some rows see and some do not, in either half of a register, of a fragment and of a tile;
-/// and a key that is not a number.
-AssertionResult what_is_hidden_does_no_harm(const AttentionEntry& entry, torch::ScalarType dtype, Mask mask) {
+using Function = AttentionResult (*)(const torch::Tensor&, const torch::Tensor&, const torch::Tensor&,
+                                     const AttentionOptions&);
+using Formula = GlobalBytes (*)(const torch::Tensor&, const torch::Tensor&, const torch::Tensor&,
+                                const AttentionOptions&);
+
+/// On an H100 with so few multiprocessors that a block which takes tile after tile takes several.
+simt::Device small_h100() {
+    simt::Device device = simt::device_from(simt::device_profile("h100"));
+    device.multiprocessors = 2;
+    return device;
+}
+
+AttentionEntry on_h100(Function function) {
+    return
+        [=](const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v, const AttentionOptions& options) {
+            const simt::ScopedCpuDevice imitated(small_h100());
+            return function(q, k, v, options);
+        };
+}
+
+/// Values of all kinds that some rows see and some do not, and a key that is not a number.
+AssertionResult what_is_hidden_does_no_harm(const AttentionEntry& entry, torch::ScalarType dtype) {
     constexpr float kInfinity = std::numeric_limits<float>::infinity();
     constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
     at::manual_seed(15);
     const auto random = [&](int64_t length) { return at::randn({1, 1, length, 16}).to(dtype); };
-    const torch::Tensor q = random(70), k = random(110), v = random(110), of_values = v.clone(), of_a_key = k.clone();
-    for (const auto& [key, column, value] : {std::tuple<int, int, float>{5, 3, kNaN},
-                                             {22, 12, kInfinity},
-                                             {33, 0, -kInfinity},
-                                             {60, 9, kNaN},
-                                             {99, 6, kNaN},
-                                             {109, 15, kInfinity}})
-        of_values[0][0][key][column] = value;
-    of_a_key[0][0][50].fill_(kNaN);
-    const AttentionOptions options{.scale = {}, .mask = mask};
-    for (const auto& [keys, values] : {std::pair{k, of_values}, {of_a_key, v}}) {
-        const auto verdict = reference::compare_attention(entry(q, keys, values, options), q, keys, values, options);
-        if (!verdict.passed) return AssertionFailure() << verdict.report;
-    }
-    return AssertionSuccess();
-}
-
-/// The eight rows that an ldmatrix reads at once lie in different banks: four matrices are four passes.
-AssertionResult has_no_bank_conflicts(torch::ScalarType dtype) {
-    const torch::Tensor q = at::ones({1, 1, 128, 32}).to(dtype);
-    const simt::LaunchLog log;
-    mma_forward(q, q, q);
-    const simt::Counters& counters = log.records()[0].counters;
-    if (counters.shared_wavefronts == counters.shared_wavefronts_ideal) return AssertionSuccess();
-    return AssertionFailure() << counters.shared_wavefronts << " passes, where " << counters.shared_wavefronts_ideal
-                              << " would do";
+    const torch::Tensor q = random(70), k = random(100), v = random(100);
+    for (const auto& [key, column, value] :
+         {std::tuple<int, int, float>{22, 12, kInfinity}, {60, 9, kNaN}, {75, 0, -kInfinity}, {99, 15, kInfinity}})
+        v[0][0][key][column] = value;
+    k[0][0][80].fill_(kNaN);
+    const AttentionOptions options{.scale = {}, .mask = Mask::causal_bottom_right};
+    const auto verdict = reference::compare_attention(entry(q, k, v, options), q, k, v, options);
+    if (verdict.passed) return AssertionSuccess();
+    return AssertionFailure() << verdict.report;
 }
 
 /// Nothing is read twice, and nothing that the mask spares.
-AssertionResult moves_what_the_formula_says(const AttentionEntry& entry, decltype(mma_forward_bytes)& formula,
-                                            torch::ScalarType dtype) {
-    const torch::Tensor q = at::ones({1, 1, 70, 32}).to(dtype), k = at::ones({1, 1, 130, 32}).to(dtype);
+AssertionResult moves_what_the_formula_says(const AttentionEntry& entry, Formula formula, torch::ScalarType dtype) {
+    const torch::Tensor q = at::ones({1, 1, 70, 32}).to(dtype), k = at::ones({1, 1, 330, 32}).to(dtype);
     const AttentionOptions options{.scale = {}, .mask = Mask::causal_top_left};
     const simt::LaunchLog log(simt::LaunchLog::Detail::bytes);
     entry(q, k, k, options);
@@ -65,36 +68,21 @@ AssertionResult moves_what_the_formula_says(const AttentionEntry& entry, decltyp
                               << expected.read << " and " << expected.written << " would do";
 }
 
-/// Whatever the device has, two blocks share a multiprocessor, so that one works while the other waits.
-AssertionResult leaves_room_for_a_second_block(torch::ScalarType dtype) {
-    const torch::Tensor q = at::ones({1, 1, 1, 32}).to(dtype);
-    for (const char* name : {"rtx4090", "a100", "h100"}) {
-        const simt::DeviceProfile& device = simt::device_profile(name);
-        const simt::ScopedCpuDevice imitated(simt::device_from(device));
-        const simt::LaunchLog log(simt::LaunchLog::Detail::bytes);
-        mma_forward(q, q, q);
-        const std::int64_t block =
-            std::int64_t(log.records()[0].shared_bytes_per_block) + device.reserved_shared_bytes_per_block;
-        if (2 * block > device.shared_bytes_per_multiprocessor)
-            return AssertionFailure() << name << ": a block takes " << block << " bytes of "
-                                      << device.shared_bytes_per_multiprocessor;
-    }
-    return AssertionSuccess();
-}
-
 }  // namespace
 
 std::vector<Trial> trials(torch::ScalarType dtype) {
     std::vector<Trial> trials;
-    const std::pair<std::string, AttentionEntry> entries[] = {{"plain_", mma_plain_forward}, {"", mma_forward}};
-
-    std::vector<Trial> of_entry[2];
-    for (int n = 0; n < 2; ++n) of_entry[n] = attention_trials(entries[n].second, dtype, entries[n].first);
-    for (std::size_t i = 0; i < of_entry[0].size(); ++i)
-        for (auto& of_one : of_entry) trials.push_back(std::move(of_one[i]));
+    const struct {
+        std::string prefix;
+        AttentionEntry entry;
+        Formula formula;
+    } entries[] = {{"plain_", on_h100(hopper_plain_forward), hopper_plain_bytes},
+                   {"turns_", on_h100(hopper_turns_forward), hopper_turns_bytes},
+                   {"overlapped_", on_h100(hopper_overlapped_forward), hopper_overlapped_bytes},
+                   {"", on_h100(hopper_forward), hopper_forward_bytes}};
 
     const auto add = [&](const AttentionCase& problem) {
-        for (const auto& [prefix, entry] : entries) {
+        for (const auto& [prefix, entry, formula] : entries) {
             AttentionCase named = problem;
             named.name = prefix + problem.name;
             named.dtype = dtype;
@@ -102,62 +90,59 @@ std::vector<Trial> trials(torch::ScalarType dtype) {
             trials.push_back(attention_trial(entry, named));
         }
     };
-    add({.name = "negative_scale",
-         .query_length = 70,
-         .key_length = 75,
-         .head_dim = 32,
-         .family = Family::one_huge_logit,
-         .options = {.scale = -0.7}});
-    add({.name = "full_tiles_of_unaligned_rows",
-         .query_length = 9,
-         .key_length = 130,
-         .head_dim = 32,
-         .layouts = {reference::Layout::contiguous, reference::Layout::shifted, reference::Layout::contiguous}});
-    add({.name = "scale_of_zero", .query_length = 9, .key_length = 70, .head_dim = 8, .options = {.scale = 0.0}});
+    add({.name = "one_tile", .query_heads = 2, .kv_heads = 1, .query_length = 5, .key_length = 9, .head_dim = 24});
     add({.name = "bottom_right",
          .query_heads = 2,
          .kv_heads = 1,
          .query_length = 70,
-         .key_length = 200,
+         .key_length = 210,
          .head_dim = 32,
          .options = {.scale = {}, .mask = Mask::causal_bottom_right}});
+    for (const auto& [prefix, entry, formula] : entries)
+        trials.push_back(
+            trial(prefix + "hidden", [entry = entry, dtype] { return what_is_hidden_does_no_harm(entry, dtype); }));
+    add({.name = "many_tiles", .query_heads = 5, .kv_heads = 5, .query_length = 20, .key_length = 700, .head_dim = 64});
+    add({.name = "many_masked_tiles",
+         .query_length = 192,
+         .key_length = 900,
+         .head_dim = 64,
+         .family = Family::rising_scores,
+         .options = {.scale = {}, .mask = Mask::causal_bottom_right}});
+    add({.name = "negative_scale",
+         .query_length = 140,
+         .key_length = 75,
+         .head_dim = 32,
+         .family = Family::one_huge_logit,
+         .options = {.scale = -0.7, .mask = Mask::causal_top_left}});
     add({.name = "rows_that_see_nothing",
          .batch = 2,
          .query_heads = 2,
          .kv_heads = 2,
          .query_length = 150,
-         .key_length = 100,
+         .key_length = 60,
          .head_dim = 32,
          .options = {.scale = {}, .mask = Mask::causal_bottom_right}});
     add({.name = "top_left",
-         .query_length = 140,
-         .key_length = 140,
+         .query_length = 260,
+         .key_length = 300,
          .head_dim = 24,
-         .family = Family::rising_scores,
          .options = {.scale = {}, .mask = Mask::causal_top_left}});
-    for (const auto& [prefix, entry] : entries) {
-        for (const auto& [name, mask] :
-             {std::pair("hidden_bottom_right", Mask::causal_bottom_right), {"hidden_top_left", Mask::causal_top_left}})
-            trials.push_back(trial(prefix + name, [entry = entry, dtype, mask = mask] {
-                return what_is_hidden_does_no_harm(entry, dtype, mask);
-            }));
+    for (const auto& [prefix, entry, formula] : entries) {
         trials.push_back(infinities_trial(prefix + "infinities", entry, dtype));
+        trials.push_back(trial(prefix + "bytes", [entry = entry, formula = formula, dtype] {
+            return moves_what_the_formula_says(entry, formula, dtype);
+        }));
     }
-    trials.push_back(trial("bank_conflicts", [=] { return has_no_bank_conflicts(dtype); }));
-    trials.push_back(trial("second_block", [=] { return leaves_room_for_a_second_block(dtype); }));
-    trials.push_back(
-        trial("plain_bytes", [=] { return moves_what_the_formula_says(mma_plain_forward, mma_plain_bytes, dtype); }));
-    trials.push_back(
-        trial("bytes", [=] { return moves_what_the_formula_says(mma_forward, mma_forward_bytes, dtype); }));
     // More keys than two heads have in L2 together, of which each query sees one.
-    trials.push_back(attention_trial(mma_forward, {.name = "more_heads_than_walk_at_once",
-                                                   .query_heads = 3,
-                                                   .kv_heads = 3,
-                                                   .query_length = 1,
-                                                   .key_length = 96 * 1024,
-                                                   .head_dim = 32,
-                                                   .dtype = dtype,
-                                                   .options = {.scale = {}, .mask = Mask::causal_top_left}}));
+    trials.push_back(
+        attention_trial(on_h100(hopper_forward), {.name = "more_heads_than_walk_at_once",
+                                                  .query_heads = 3,
+                                                  .kv_heads = 3,
+                                                  .query_length = 1,
+                                                  .key_length = 96 * 1024,
+                                                  .head_dim = 32,
+                                                  .dtype = dtype,
+                                                  .options = {.scale = {}, .mask = Mask::causal_top_left}}));
     return trials;
 }
 
