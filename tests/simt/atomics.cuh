@@ -83,11 +83,12 @@ __global__ void tile_counter_kernel(simt::GlobalTensor<const int, 1> in, simt::G
 }
 
 /// Block b adds its element of `in` to what block b - 1 left in partial, and leaves the sum: hand over to hand, as
-/// stream-K does with tiles that two blocks share. counter(0) is the flag: how many blocks are done.
+/// stream-K does with tiles that two blocks share. counter(0) is the flag: how many blocks are done. `backwards`: the
+/// last block of the grid comes first, so that each waits for one that begins after it.
 template <bool with_fences>
 __global__ void chain_kernel(simt::GlobalTensor<const float, 1> in, simt::GlobalTensor<float, 1> out,
-                             simt::GlobalTensor<float, 1> partial, simt::GlobalTensor<int, 1> counter) {
-    const int thread = int(threadIdx.x), block = int(blockIdx.x);
+                             simt::GlobalTensor<float, 1> partial, simt::GlobalTensor<int, 1> counter, bool backwards) {
+    const int thread = int(threadIdx.x), block = backwards ? int(gridDim.x) - 1 - int(blockIdx.x) : int(blockIdx.x);
     if (thread == 0) {
         if constexpr (with_fences) {
             while (simt::load_relaxed(counter(0)) != block) {
@@ -155,7 +156,7 @@ void launch_tile_counter(const AtomicTrial& t) {
 void launch_chain(const AtomicTrial& t) {
     simt::launch("chain_kernel", config_of(t), t.with_fences ? chain_kernel<true> : chain_kernel<false>,
                  simt::global_tensor<const float, 1>(t.in), simt::global_tensor<float, 1>(t.out),
-                 simt::global_tensor<float, 1>(t.partial), simt::global_tensor<int, 1>(t.counter));
+                 simt::global_tensor<float, 1>(t.partial), simt::global_tensor<int, 1>(t.counter), t.backwards);
 }
 
 void launch_claim(const AtomicTrial& t) {

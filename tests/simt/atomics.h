@@ -16,6 +16,7 @@ struct AtomicTrial {
     simt::TensorArgument counter{};  ///< [2] int32, zeros
     int blocks = 1;
     bool with_fences = false;  ///< relaxed accesses and fences, where there are releases and acquires otherwise
+    bool backwards = false;    ///< blocks hand over to those before them
     void* stream = nullptr;
 };
 

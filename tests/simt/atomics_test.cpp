@@ -113,8 +113,9 @@ TEST(Atomics, BlocksDrawTilesFromACounter) {
 }
 
 TEST(Atomics, BlocksHandASumFromOneToTheNext) {
-    for (const bool with_fences : {false, true})
-        for (const int blocks : {1, 2, 12}) {
+    for (const bool backwards : {false, true})  // then each waits for a block that begins after it
+        for (const int blocks : {1, 2, 12, 40}) {
+            const bool with_fences = blocks % 4 == 0;
             const torch::Tensor numbers = torch::randn({blocks});
             torch::Tensor expected = numbers[0].clone();
             for (int b = 1; b < blocks; ++b) expected += numbers[b];  // in this order, bit for bit
@@ -129,7 +130,8 @@ TEST(Atomics, BlocksHandASumFromOneToTheNext) {
                                    .partial = raw_argument("partial", partial),
                                    .counter = raw_argument("counter", counter),
                                    .blocks = blocks,
-                                   .with_fences = with_fences});
+                                   .with_fences = with_fences,
+                                   .backwards = backwards});
                 EXPECT_EQ(out.item<float>(), expected.item<float>());
             }
         }
