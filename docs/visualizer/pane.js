@@ -57,7 +57,7 @@ class Pane {
       <section class="card"><h3>Bytes so far <small class="barriers"></small></h3><div class="scroll"><table class="counters"></table></div></section>
       </div></div>`;
     this.element.querySelector(".to-fault").onclick = () => toFault(this);
-    this.parties = new Parties(this);
+    this.strips = new Strips(this);
     const {run} = playback;
     this.part("h2").textContent = runName(run);
     this.part(".problem").textContent = problemText(run);
@@ -160,7 +160,7 @@ class Pane {
     this.drawLaunch();
     this.drawBlocks();
     this.drawTimeline();
-    this.parties.draw();
+    this.strips.draw();
     this.drawGlobal();
     this.drawShared();
     this.drawScores();

@@ -386,6 +386,8 @@ TEST_F(HopperTrace, AStoreIsCommittedReadAndDone) {
             wait_stores_read<0>();          // @wait_read
             wait_stores<0>();
         }
+        __syncwarp();
+        O_i(int(threadIdx.x), 0) = f16(2.0f);  // @write_again
     });
     const TracedBlock& block = launch.blocks.at(0);
     ASSERT_EQ(block.stores.size(), 1u);
@@ -399,6 +401,10 @@ TEST_F(HopperTrace, AStoreIsCommittedReadAndDone) {
     EXPECT_EQ(box(store.boxes[0]), (std::vector<std::int64_t>{0, 63, 0, 63}));
     EXPECT_EQ(box(store.boxes[1]), (std::vector<std::int64_t>{0, 63, 0, 63}));
     EXPECT_EQ(block.parties.at(std::size_t(store.party)).role, "stores");
+    EXPECT_EQ(store.asked, 1);  // the tile was written in the moment before
+    for (int m = 0; m < int(block.moments.size()); ++m)
+        for (const TracedAccess& a : block.moments[std::size_t(m)].accesses)
+            if (a.site.line() == line_of(kFile, "write_again")) EXPECT_EQ(m, store.done);  // nothing happens in between
     EXPECT_EQ(events(launch, Kind::store).size(), 1u);
     EXPECT_EQ(events(launch, Kind::commit_stores).at(0).event->site.line(), line_of(kFile, "commit_store"));
     EXPECT_EQ(events(launch, Kind::wait_read).at(0).event->site.line(), line_of(kFile, "wait_read"));
@@ -496,10 +502,101 @@ TEST_F(HopperTrace, BlockBarriersCutTheMomentsOfAllParties) {
     const TracedBlock& block = launch.blocks.at(0);
     EXPECT_EQ(std::ranges::count_if(block.moments, [](const TracedMoment& m) { return m.barrier.has_value(); }), 3);
     ASSERT_EQ(block.fills.size(), 2u);
-    EXPECT_EQ(block.fills[0].emptied_at, TracedEvent::kNone);  // full[0] itself empties nothing
+    EXPECT_EQ(block.fills[1].emptied_at, TracedEvent::kNone);  // full[0] itself empties nothing
     EXPECT_TRUE(block.moments.at(std::size_t(block.fills[0].last_read)).barrier);
     EXPECT_EQ(block.fills[1].asked, block.fills[0].last_read + 1);
     EXPECT_EQ(block.moments.at(std::size_t(block.fills[1].first_read)).values.at(0).first_column, 1);
+}
+
+TEST_F(HopperTrace, AProductBeginsWhenItsLastWarpComes) {
+    Matrix K("K", 64, 64);
+    const auto K_map = tile_map<const f16, 2, 64, 64, Swizzle::b128>(K.argument());
+    const LaunchTrace launch = trace_of({.block = 128, .shared_bytes = kTileBytes + 64}, [=] {
+        SharedArena arena;
+        const auto K_j = arena.panels<f16, 64, 64, Swizzle::b128>("K_j");
+        const auto full = arena.barriers<1>("full");
+        if (threadIdx.x == 0) {
+            full[0].init(1);
+            publish_barriers();
+            full[0].arrive_expecting(kTileBytes);
+            tma_load(K_j, K_map, {0, 0}, full[0]);
+        }
+        __syncthreads();
+        full[0].wait(0);
+        if (threadIdx.x >= 96) full[0].wait(0);  // @once_more
+        Accumulator<64> S;
+        begin_products(S);
+        multiply(S, k_major(K_j, 0, 0), k_major(K_j, 0, 0), false);
+        commit_products();
+        wait_products<0>(S);
+    });
+    int until = kNever;
+    for (const Found& f : events(launch, Kind::wait))
+        if (f.event->site.line() == line_of(kFile, "once_more")) until = f.event->until;
+    EXPECT_EQ(launch.blocks.at(0).groups.at(0).begun, until);
+    EXPECT_EQ(events(launch, Kind::commit).at(0).event->times, 4);
+}
+
+TEST_F(HopperTrace, WhatCameBeforeTheFirstEventTakesItsMoments) {
+    std::vector<float> data(64, 1.0f);
+    const auto x =
+        global_tensor<float, 1>({.name = "x", .data = data.data(), .rank = 1, .extents = {64}, .strides = {1}});
+    const LaunchTrace launch = trace_of({.block = 32, .shared_bytes = 512}, [=] {
+        SharedArena arena;
+        const auto tile = arena.tile<float, 1, 64>("tile");
+        tile(0, threadIdx.x) = float(x(threadIdx.x));
+        tile(0, threadIdx.x + 32) = float(x(threadIdx.x + 32));  // another moment
+        __syncthreads();
+        const auto done = arena.barriers<1>("done");
+        if (threadIdx.x == 0) {
+            done[0].init(1);
+            publish_barriers();
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) done[0].arrive();
+        done[0].wait(0);
+        watch("x", threadIdx.x, 0, float(tile(0, 63 - threadIdx.x)));
+    });
+    const TracedBlock& block = launch.blocks.at(0);
+    ASSERT_EQ(block.moments.size(), 5u);
+    EXPECT_TRUE(block.moments[0].events.empty());
+    EXPECT_TRUE(block.moments[1].barrier);
+    EXPECT_EQ(events(launch, Kind::init, "done[0]").at(0).moment, 2);
+    EXPECT_EQ(events(launch, Kind::wait, "done[0]").at(0).moment, 3);
+    EXPECT_EQ(events(launch, Kind::wait, "done[0]").at(0).event->until, 4);
+    EXPECT_EQ(block.moments[4].values.size(), 1u);
+}
+
+TEST_F(HopperTrace, TheMomentOfAFaultIsThatOfItsThread) {
+    const LaunchLog counted;
+    const TraceLog log({});
+    const auto error = fault_of({.block = 64, .shared_bytes = 512}, [] {
+        SharedArena arena;
+        const auto tile = arena.tile<float, 1, 64>("tile");
+        const auto go = arena.barriers<1>("go");
+        if (threadIdx.x == 0) {
+            go[0].init(32);
+            publish_barriers();
+        }
+        __syncthreads();
+        if (threadIdx.x < 32) {
+            go[0].wait(0);
+            tile(0, 64) = 1.0f;  // beyond its end
+        } else {
+            go[0].arrive();
+            for (int i = 0; i < 3; ++i) go[0].wait(0);
+            watch("far", threadIdx.x, 0, 1.0f);
+        }
+    });
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->report().fault, Fault::out_of_bounds);
+    const std::vector<TracedMoment>& moments = log.launches().front().blocks.at(0).moments;
+    const auto wrong = std::ranges::find_if(moments, &TracedMoment::fault);
+    ASSERT_NE(wrong, moments.end());
+    EXPECT_EQ(std::ranges::count_if(moments, &TracedMoment::fault), 1);
+    EXPECT_FALSE(moments.back().fault);
+    EXPECT_EQ(moments.back().values.at(0).name, "far");
+    EXPECT_EQ(int(wrong - moments.begin()), events(log.launches().front(), Kind::wait, "go[0]").at(0).event->until);
 }
 
 TEST_F(HopperTrace, AKernelWithoutPartiesHasNone) {
