@@ -3,12 +3,15 @@
   python3 common/records/compare_instructions_with_ncu.py --out docs/results/h200/instructions    on a machine with a GPU and ncu
 
 The cases are those of tests/simt/instruction_counts.cpp: copies by TMA, products of a warpgroup, stmatrix, atomics, a launch each.
+Writes FILE.json and FILE.txt, and ends with 1 if a difference is left that nothing in tests/simt/instruction_counts.toml explains.
 compare_with_ncu.py beside this file does the same for the phases' kernels.
 
   --program PATH    (build/tests/simt/instruction_counts)
   --ncu PATH        Nsight Compute's ncu (from PATH, or from the usual places)
   --keep FOLDER     keep what was measured there, and measure every other counter that ncu has of these units, for some cases
   --seconds N       as long as there is time, with --keep (100)
+  --replay FOLDER   compare what --keep left with what the CPU machine counts now, without a GPU and without ncu
+  --again REPORT    the same with what an earlier report (FILE.json) has of ncu's; the kernels must be the same
 """
 
 import argparse
@@ -20,11 +23,31 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "common/records"))
-from compare_with_ncu import Problem, read_ncu  # noqa: E402
+import compact  # noqa: E402
+from compare_with_ncu import Problem, compare_counter, measured_as, read_ncu  # noqa: E402
 
+EXPLANATIONS = ROOT / "tests/simt/instruction_counts.toml"
+
+GLOBAL, SHARED = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum", "l1tex__data_pipe_lsu_wavefronts_mem_shared{}.sum"
+UPDATES = ("st", "atom", "red")
+# The counter's name here, the metrics of ncu that add up to it, and the difference that passes, in percent.
+COMPARED = {
+    "sectors read by TMA": (("l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld.sum",), 0),
+    "sectors written by TMA": (tuple(f"l1tex__m_l1tex2xbar_write_sectors_mem_global_op_tma_{op}.sum" for op in ("st", "red")), 0),
+    "sectors read": ((GLOBAL.format("sectors", "ld"),), 0),
+    "sectors written or updated": (tuple(GLOBAL.format("sectors", op) for op in UPDATES), 0),
+    "requests that read": ((GLOBAL.format("requests", "ld"),), 0),
+    "requests that write or update": (tuple(GLOBAL.format("requests", op) for op in UPDATES), 0),
+    "shared wavefronts of reads": ((SHARED.format("_op_ld"),), 5),
+    "shared wavefronts of writes": ((SHARED.format("_op_st"), SHARED.format("_op_atom")), 5),
+    "shared wavefronts": ((SHARED.format(""),), 5),
+}
+
+# What is measured besides, and kept in the report: what shows where a difference comes from, or what ncu has no part in.
 MEASURED = """
 l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld
 l1tex__m_l1tex2xbar_write_sectors_mem_global_op_tma_st l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_st
@@ -64,8 +87,7 @@ def known_metrics(ncu, folder):
     """The counters of this GPU, by ncu's own list."""
     said = subprocess.run([ncu, "--query-metrics"], capture_output=True, text=True, timeout=60).stdout
     (folder / "metrics.txt").write_text(said)
-    return {line.split()[0] for line in said.splitlines() if re.match(r"\w+__\w+\s", line) and " Counter " in line + " "} or \
-           {line.split()[0] for line in said.splitlines() if re.match(r"\w+__\w+\s", line)}
+    return {line.split()[0] for line in said.splitlines() if re.match(r"\w+__\w+\s+Counter\s", line)}
 
 
 def run_ncu(options, metrics, cases, csv_file, json_file):
@@ -100,6 +122,97 @@ def look_around(options, known, folder, until):
             print(f"  {problem}", flush=True)
 
 
+def counted(case):
+    """What the CPU machine counted of a case, under the names of COMPARED."""
+    launch = case["launch"]
+    tensors, shared = launch.get("global_memory", {}), launch["shared_memory"]
+
+    def total(key, by_tma):
+        return sum(numbers[key] for name, numbers in tensors.items() if (name in case["by_tma"]) == by_tma)
+
+    values = {
+        "sectors read by TMA": total("sectors_read", True),
+        "sectors written by TMA": total("sectors_written", True),
+        "sectors read": total("sectors_read", False),
+        "sectors written or updated": total("sectors_written", False),
+        "requests that read": total("requests_read", False),
+        "requests that write or update": total("requests_written", False),
+        "shared wavefronts of writes": shared["wavefronts"] - shared["wavefronts_of_reads"],
+    }
+    # ncu has no counter of a product's reads by themselves: they are in the total. In the total of other kernels is more, such as
+    # what barriers take.
+    if case["case"].startswith("wgmma"):
+        values["shared wavefronts"] = shared["wavefronts"]
+    else:
+        values["shared wavefronts of reads"] = shared["wavefronts_of_reads"]
+    return values
+
+
+def compare(cases, measured):
+    """`measured`: ncu's metrics of each case, or what an earlier report has of them."""
+    entries = [{**entry, "kernel": entry["case"]} for entry in tomllib.loads(EXPLANATIONS.read_text())["explanation"]]
+    results = []
+    for case, metrics in zip(cases, measured, strict=True):
+        ours = counted(case)
+        theirs = {counter: measured_as(COMPARED[counter][0], metrics) for counter in ours}
+        results.append({
+            "case": case["case"],
+            "kernel": case["launch"]["instance"] or case["launch"]["kernel"],
+            "counters": {counter: compare_counter(counter, ours[counter], theirs[counter], COMPARED[counter][1], case["case"], entries)
+                         for counter in ours if ours[counter] or theirs[counter]},
+            "ncu": {name: value for name, value in metrics.items() if value},
+        })
+    return results
+
+
+def as_text(report):
+    lines = [f"The CPU machine's counts of instructions, commit {report['counted_at']}, against Nsight Compute on "
+             f"{report['device_name']}, commit {report['commit']}"]
+    notes = []
+    for case in report["cases"]:
+        lines += ["", f"{case['case']}   {case['kernel']}"]
+        for counter, line in case["counters"].items():
+            note = ""
+            if "explanation" in line:
+                if line["explanation"] not in notes:
+                    notes.append(line["explanation"])
+                note = f" [{notes.index(line['explanation']) + 1}]"
+            difference = line.get("difference_percent")
+            percent = "" if not isinstance(difference, float) or difference == 0 else f"{difference:+.1f} %"
+            lines.append(f"  {counter:<30}{line['counted']:>8}{line['ncu']:>8.0f}{percent:>10}  {line['verdict']}{note}")
+    lines += ["", "Columns: counted by the CPU machine, measured by ncu, difference, verdict."]
+    lines += [f"[{i}] {note}" for i, note in enumerate(notes, 1)]
+    lines += ["", "Together: " + ", ".join(f"{count} {verdict}" for verdict, count in sorted(report["verdicts"].items()))]
+    return "\n".join(lines) + "\n"
+
+
+def commit():
+    return subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty", "--abbrev=12"], capture_output=True,
+                          text=True).stdout.strip() or "unknown"
+
+
+def measure(options, folder, until):
+    known = known_metrics(options.ncu, folder)
+    (folder / "commit.txt").write_text(commit() + "\n")
+    names = [name.removesuffix(".sum") for metrics, _ in COMPARED.values() for name in metrics]
+    wanted = [m for m in dict.fromkeys(names + MEASURED) if m in known] if known else names
+    run_ncu(options, wanted, [], folder / "measured.csv", folder / "cuda.json")
+    if options.keep:
+        look_around(options, known, folder, until)
+
+
+def measured_before(options, folder):
+    """The report to be filled in, and ncu's metrics of each case."""
+    if options.again:
+        report = json.loads(pathlib.Path(options.again).read_text())
+        return {key: report[key] for key in ("commit", "device_name")}, [(c["kernel"], c["ncu"]) for c in report["cases"]]
+    device = re.search(r"^Device (.*)", (folder / "metrics.txt").read_text(), re.MULTILINE)
+    launches = [case["launch"] for case in json.loads((folder / "cuda.json").read_text())["cases"]]
+    kernels = read_ncu((folder / "measured.csv").read_text())
+    return ({"commit": (folder / "commit.txt").read_text().strip(), "device_name": device[1] if device else "unknown"},
+            [(launch["instance"] or launch["kernel"], kernel["metrics"]) for launch, kernel in zip(launches, kernels, strict=True)])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default=str(ROOT / "build/tests/simt/instruction_counts"))
@@ -107,24 +220,33 @@ def main():
     parser.add_argument("--out", required=True, metavar="FILE")
     parser.add_argument("--keep", metavar="FOLDER")
     parser.add_argument("--seconds", type=float, default=100)
+    parser.add_argument("--replay", metavar="FOLDER")
+    parser.add_argument("--again", metavar="REPORT")
     options = parser.parse_args()
     until = time.monotonic() + options.seconds
     with tempfile.TemporaryDirectory() as temporary:
-        folder = pathlib.Path(options.keep or temporary)
+        folder = pathlib.Path(options.replay or options.keep or temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        cpu_file, cuda_file = folder / "cpu.json", folder / "cuda.json"
+        if not options.replay and not options.again:
+            measure(options, folder, until)
+        cpu_file = pathlib.Path(temporary) / "cpu.json"
         subprocess.run([options.program, "--device", "cpu", "--json", str(cpu_file)], check=True)
-        known = known_metrics(options.ncu, folder)
-        wanted = [m for m in MEASURED if m in known] if known else MEASURED
-        print("not known to this ncu: " + ", ".join(m for m in MEASURED if m not in wanted), flush=True)
-        kernels = read_ncu(run_ncu(options, wanted, [], folder / "measured.csv", cuda_file))
         cases = json.loads(cpu_file.read_text())["cases"]
-        if len(kernels) != len(cases):
-            raise Problem(f"{len(cases)} cases ran on the CPU machine, and ncu saw {len(kernels)} kernels")
-        report = [{**case, "ncu": kernel["metrics"], "kernel": kernel["kernel"]} for case, kernel in zip(cases, kernels)]
-        pathlib.Path(options.out).with_suffix(".json").write_text(json.dumps(report, indent=1) + "\n")
-        if options.keep:
-            look_around(options, known, folder, until)
+        report, measured = measured_before(options, folder)
+    if len(measured) != len(cases):
+        raise Problem(f"{len(cases)} cases ran on the CPU machine, and {len(measured)} were measured; measure anew on a GPU")
+    report["counted_at"] = commit()
+    report["cases"] = compare(cases, [metrics for _, metrics in measured])
+    report["verdicts"] = {}
+    for case in report["cases"]:
+        for line in case["counters"].values():
+            report["verdicts"][line["verdict"]] = report["verdicts"].get(line["verdict"], 0) + 1
+    out = pathlib.Path(options.out)
+    out.with_suffix(".json").write_text(compact.text(report))
+    text = as_text(report)
+    out.with_suffix(".txt").write_text(text)
+    print(text)
+    return 1 if report["verdicts"].get("UNEXPLAINED") else 0
 
 
 if __name__ == "__main__":

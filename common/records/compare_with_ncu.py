@@ -151,13 +151,14 @@ def explanations():
     return [entry for file in files if file.exists() for entry in tomllib.loads(file.read_text())["explanation"]]
 
 
-def explanation(instance, counter, percent):
-    return next((e["why"] for e in explanations()
+def explanation(instance, counter, percent, entries):
+    return next((e["why"] for e in entries
                  if re.fullmatch(e["kernel"], instance) and re.fullmatch(e["counter"], counter) and abs(percent) <= e["percent"]), None)
 
 
-def compare_counter(counter, ours, theirs, tolerance, instance):
-    """One line of the result. `verdict` is equal, within N %, explained, UNEXPLAINED, or not measured."""
+def compare_counter(counter, ours, theirs, tolerance, instance, entries=None):
+    """One line of the result. `verdict` is equal, within N %, explained, UNEXPLAINED, or not measured. `entries`: explanations,
+    those of the phases if there are no others."""
     line = {"counted": ours, "ncu": theirs}
     if ours is None or theirs is None:
         return {**line, "verdict": "not measured" if theirs is None else "not known here"}
@@ -167,7 +168,7 @@ def compare_counter(counter, ours, theirs, tolerance, instance):
         return {**line, "verdict": "equal"}
     if abs(difference) <= tolerance:
         return {**line, "verdict": f"within {tolerance} %"}
-    why = explanation(instance, counter, difference)
+    why = explanation(instance, counter, difference, explanations() if entries is None else entries)
     return {**line, "verdict": "explained" if why else "UNEXPLAINED", **({"explanation": why} if why else {})}
 
 

@@ -35,3 +35,7 @@ namespace ladder::SIMT_MACHINE {
 using simt::for_kernels::fmaxf;
 }
 #endif
+
+#if !defined(__CUDACC__) && !defined(SIMT_UNCHECKED)
+#include "common/simt/machine/marked_branches.h"  // last: it is for kernels
+#endif

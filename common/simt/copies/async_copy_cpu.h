@@ -43,6 +43,8 @@ void copy_async(const Ref<V, SharedAccess>& destination, const Ref<Source, Globa
 template <CopyCache cache = CopyCache::automatic, class V, class T>
 void copy_async_or_zero(const Ref<V, SharedAccess>& destination, const GlobalTensor<T, 2>& matrix, std::int64_t row,
                         std::int64_t column, SourceSite site = SourceSite::here()) {
+    Block& block = Block::current();
+    block.traffic.mark(block.thread(), site);  // it is an `if`
     if (row < matrix.extent(0) && column < matrix.extent(1))
         copy_async<cache>(destination, matrix.template vec<V>(row, column, site));
     else

@@ -20,17 +20,22 @@ bool has(const Pass& pass, std::uint32_t instruction) { return std::ranges::find
 /// to line l, there is a loop that spans at least the lines l to h.
 class PassCutter {
   public:
-    explicit PassCutter(const std::vector<SourceSite>& sites) : sites_(sites) {}
+    explicit PassCutter(const std::vector<LaneStreams::Origin>& origins) : origins_(origins) {}
 
     void learn_loops(const std::vector<std::uint32_t>& stream) {
         Pass pass;
         for (const std::uint32_t next : stream) {
-            for (const std::uint32_t earlier : pass)
-                if (goes_back(earlier, next)) {
-                    add({sites_[next].file(), sites_[next].line(), sites_[earlier].line()});
-                    pass.clear();
-                    break;
-                }
+            const auto back =
+                std::ranges::find_if(pass, [&](std::uint32_t earlier) { return goes_back(earlier, next); });
+            if (back != pass.end()) {
+                unsigned last = site(*back).line();
+                // A lane that comes by a mark again has gone round a loop; what it did in between is in it, too.
+                if (*back == next && origins_[next].is_mark)
+                    for (const std::uint32_t inside : std::ranges::subrange(back, pass.end()))
+                        if (site(inside).file() == site(next).file()) last = std::max(last, site(inside).line());
+                add({site(next).file(), site(next).line(), last});
+                pass.clear();
+            }
             pass.push_back(next);
         }
     }
@@ -62,18 +67,20 @@ class PassCutter {
         loops_.push_back(loop);
     }
 
+    SourceSite site(std::uint32_t instruction) const { return origins_[instruction].site; }
+
     bool goes_back(std::uint32_t from, std::uint32_t to) const {
-        return from == to || (sites_[from].file() == sites_[to].file() && sites_[from].line() > sites_[to].line());
+        return from == to || (site(from).file() == site(to).file() && site(from).line() > site(to).line());
     }
 
     /// Whether some loop contains only one of the two.
     bool crosses_a_loop(std::uint32_t from, std::uint32_t to) const {
-        return sites_[from].file() == sites_[to].file() && std::ranges::any_of(loops_, [&](const Loop& loop) {
-                   return loop.contains(sites_[from]) != loop.contains(sites_[to]);
+        return site(from).file() == site(to).file() && std::ranges::any_of(loops_, [&](const Loop& loop) {
+                   return loop.contains(site(from)) != loop.contains(site(to));
                });
     }
 
-    const std::vector<SourceSite>& sites_;
+    const std::vector<LaneStreams::Origin>& origins_;
     std::vector<Loop> loops_;
 };
 
@@ -143,21 +150,21 @@ const LaneStreams::Stream& LaneStreams::longest() const {
     return *std::ranges::max_element(streams_, {}, [](const Stream& s) { return s.instructions.size(); });
 }
 
-bool LaneStreams::put_together(const std::vector<SourceSite>& sites, Reading reading) {
+bool LaneStreams::put_together(const std::vector<Origin>& origins, Reading reading) {
     program_.clear();
     const auto& instructions = longest().instructions;
     std::uint32_t lanes = 0;
     for (int lane = 0; lane < 32; ++lane) {
         if (streams_[lane].instructions.empty()) continue;
-        if (streams_[lane].instructions != instructions) return merge_differing(sites, reading);
+        if (streams_[lane].instructions != instructions) return merge_differing(origins, reading);
         lanes |= 1u << lane;
     }
     for (const std::uint32_t instruction : instructions) program_.push_back({instruction, lanes});
     return false;
 }
 
-bool LaneStreams::merge_differing(const std::vector<SourceSite>& sites, Reading reading) {
-    PassCutter cutter(sites);
+bool LaneStreams::merge_differing(const std::vector<Origin>& origins, Reading reading) {
+    PassCutter cutter(origins);
     for (const Stream& stream : streams_) cutter.learn_loops(stream.instructions);
     std::array<std::vector<Pass>, 32> passes;
     for (int lane = 0; lane < 32; ++lane) passes[lane] = cutter.cut(streams_[lane].instructions);

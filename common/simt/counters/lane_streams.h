@@ -18,7 +18,8 @@ inline namespace cpu {
 /// Where streams differ, because of a guard that some lanes fail, a loop that some leave sooner, or two sides of a
 /// branch, the hardware lets lanes meet again after the guard, the loop or the branch. To see where that is, a stream
 /// is cut into passes: a pass ends where the source lines go back, as they do at the end of a loop's body, and where
-/// they leave or enter a loop. Lanes with equally many passes are in step from pass to pass; a lane with fewer joins
+/// they leave or enter a loop. An `if` is in the stream too (see marked_branches.h), so that a turn in which a lane
+/// did nothing is a pass as well. Lanes with equally many passes are in step from pass to pass; a lane with fewer joins
 /// the passes that it shares most with. Where several would do, it may have left a loop sooner, or sat out turns
 /// before, and nothing in its stream tells which: see Reading. Inside a pass an instruction that only some lanes have
 /// is theirs alone.
@@ -28,6 +29,12 @@ class LaneStreams {
     enum class Reading {
         first_turns,  ///< as in `for (i = lane; i < n; i += 32)`
         last_turns,   ///< as in `for (j = 0; j < n; ++j) if (j >= lane)`
+    };
+
+    /// Where an instruction stands in the source, and whether it is an `if`.
+    struct Origin {
+        SourceSite site;
+        bool is_mark;
     };
 
     /// One instruction as a warp executes it: who takes part, and where each of them points.
@@ -49,8 +56,8 @@ class LaneStreams {
     /// Puts together what has been recorded since the last clear(). Returns whether the other reading would do so
     /// differently.
     ///
-    /// @param sites  where each instruction stands in the source
-    bool put_together(const std::vector<SourceSite>& sites, Reading reading);
+    /// @param origins  of each instruction
+    bool put_together(const std::vector<Origin>& origins, Reading reading);
 
     /// Calls `use(const Request&)` for every instruction that put_together() has found, in order.
     template <class Use>
@@ -77,7 +84,7 @@ class LaneStreams {
     };
 
     const Stream& longest() const;
-    bool merge_differing(const std::vector<SourceSite>& sites, Reading reading);
+    bool merge_differing(const std::vector<Origin>& origins, Reading reading);
 
     std::array<Stream, 32> streams_;
     std::vector<Step> program_;

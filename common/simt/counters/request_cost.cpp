@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <span>
 
 namespace simt {
 inline namespace cpu {
@@ -22,14 +23,34 @@ bool paired(const LaneStreams::Request& request, int bit) {
     return true;
 }
 
+/// How often sectors are touched again, if lanes that want one element take turns: for each sector as often as its most
+/// wanted element. `wanted` is sorted.
+int turns_after_the_first(std::span<const std::uint64_t> wanted) {
+    int turns = 0;
+    for (std::size_t i = 0; i < wanted.size();) {
+        const std::uint64_t sector = wanted[i] / kSectorBytes;
+        int most = 0;
+        while (i < wanted.size() && wanted[i] / kSectorBytes == sector) {
+            const std::size_t first = i;
+            while (i < wanted.size() && wanted[i] == wanted[first]) ++i;
+            most = std::max(most, int(i - first));
+        }
+        turns += most - 1;
+    }
+    return turns;
+}
+
 }  // namespace
 
-RequestCost sectors_of(const LaneStreams::Request& request, int bytes) {
-    std::array<std::uint64_t, 32> addresses;
+RequestCost sectors_of(const LaneStreams::Request& request, int bytes, Lanes lanes_meet) {
+    std::array<std::uint64_t, 32> addresses{};
     int n = 0;
     for (std::uint32_t lanes = request.lanes; lanes; lanes &= lanes - 1)
         addresses[n++] = request.address[std::countr_zero(lanes)];
     std::sort(addresses.begin(), addresses.begin() + n);
+    const bool one_for_all = lanes_meet == Lanes::combined && addresses[0] == addresses[std::size_t(n) - 1];
+    const int again =
+        lanes_meet == Lanes::together || one_for_all ? 0 : turns_after_the_first({addresses.data(), std::size_t(n)});
     // Aligned accesses of one size are the same or apart.
     const auto end = std::unique(addresses.begin(), addresses.begin() + n);
 
@@ -41,7 +62,7 @@ RequestCost sectors_of(const LaneStreams::Request& request, int bytes) {
         next = std::max(next, last + 1);
     }
     const std::uint64_t distinct_bytes = std::uint64_t(end - addresses.begin()) * std::uint64_t(bytes);
-    return {.taken = int(sectors), .ideal = int((distinct_bytes + kSectorBytes - 1) / kSectorBytes)};
+    return {.taken = int(sectors) + again, .ideal = int((distinct_bytes + kSectorBytes - 1) / kSectorBytes)};
 }
 
 RequestCost wavefronts_of(const LaneStreams::Request& request, int bytes) {

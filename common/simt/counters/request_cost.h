@@ -12,9 +12,17 @@ struct RequestCost {
     friend bool operator==(const RequestCost&, const RequestCost&) = default;
 };
 
+/// What lanes of a request do that want the same element of global memory.
+enum class Lanes : signed char {
+    together,    ///< they share it
+    one_by_one,  ///< they take turns, as atomic updates do
+    combined,    ///< they take turns, unless all want it: then one does for all
+};
+
 /// Sectors of 32 bytes in global memory that a request touches, each lane accessing `bytes` bytes. Ideally those that
-/// its distinct bytes fill when they lie side by side.
-RequestCost sectors_of(const LaneStreams::Request& request, int bytes);
+/// its distinct bytes fill when they lie side by side. Lanes that take turns touch the sector each time: 32 for a
+/// warp that adds floats to one element, by measurement.
+RequestCost sectors_of(const LaneStreams::Request& request, int bytes, Lanes lanes = Lanes::together);
 
 /// Passes through shared memory that a request takes (Nsight Compute: wavefronts). Ideally as many as there are groups
 /// of lanes that are served together; more means bank conflicts.

@@ -6,8 +6,12 @@
 #include <functional>
 #include <utility>
 
+#include "common/simt/counters/mark_listeners.h"
+
 namespace simt {
 inline namespace cpu {
+
+constinit std::atomic<int> mark_listeners = 0;
 
 std::size_t Traffic::InstructionHash::operator()(const Instruction& i) const {
     const std::size_t place = std::hash<std::uintptr_t>()(reinterpret_cast<std::uintptr_t>(i.site.file()));
@@ -21,7 +25,9 @@ void Traffic::start_block(std::optional<LaunchLog::Detail> count, int threads, B
     listener_ = nullptr;
     recorder_ = recorder;
     trace_ = count == LaunchLog::Detail::requests;
+    marks_.reset();
     if (!trace_) return;
+    marks_.emplace();
     warps_.resize(std::max(warps_.size(), std::size_t(threads + 31) / 32));
     for (LaneStreams& warp : warps_) warp.clear();
 }
@@ -29,7 +35,11 @@ void Traffic::start_block(std::optional<LaunchLog::Detail> count, int threads, B
 void Traffic::end_block() {
     if (!trace_) return;
     for (LaneStreams& warp : warps_) evaluate(warp);
+    marks_.reset();
 }
+
+Traffic::Listening::Listening() { mark_listeners.fetch_add(1, std::memory_order_relaxed); }
+Traffic::Listening::~Listening() { mark_listeners.fetch_sub(1, std::memory_order_relaxed); }
 
 void Traffic::count(bool write, std::size_t offset, std::size_t bytes, int thread, SourceSite site) {
     if (AccessListener* const listener = listener_)
@@ -40,13 +50,15 @@ void Traffic::count(bool write, std::size_t offset, std::size_t bytes, int threa
     if (recorder_) recorder_->shared(write, offset, bytes, thread, site);
 }
 
-void Traffic::count(bool write, int tensor, const void* address, std::size_t bytes, int thread, SourceSite site) {
+void Traffic::count(bool write, int tensor, const void* address, std::size_t bytes, int thread, SourceSite site,
+                    Lanes lanes) {
     if (AccessListener* const listener = listener_)
         listener->hear({write, tensor, reinterpret_cast<std::uintptr_t>(address), thread, site});
     if (!counts_) return;
     (write ? tensors_[tensor].bytes_written : tensors_[tensor].bytes_read) += bytes;
     if (trace_)
-        record({site, kGlobal + 2 * tensor + write, int(bytes)}, reinterpret_cast<std::uintptr_t>(address), thread);
+        record({site, kGlobal + 2 * tensor + write, int(bytes), lanes}, reinterpret_cast<std::uintptr_t>(address),
+               thread);
     if (recorder_) recorder_->global(write, tensor, address, bytes, thread, site);
 }
 
@@ -76,17 +88,19 @@ void Traffic::record(const Instruction& instruction, std::uint64_t address, int 
     const auto [known, is_new] = numbers_.try_emplace(instruction, std::uint32_t(instructions_.size()));
     if (is_new) {
         instructions_.push_back(instruction);
-        sites_.push_back(instruction.site);
+        origins_.push_back({instruction.site, instruction.kind == kMark});
     }
     warps_[thread / 32].record(thread % 32, known->second, address);
 }
 
 void Traffic::evaluate(LaneStreams& warp) {
     if (!warp.any()) return;
-    if (warp.put_together(sites_, LaneStreams::Reading::first_turns))
+    if (warp.put_together(origins_, LaneStreams::Reading::first_turns))
         count_in_doubt(warp);
     else
-        warp.for_each_request([this](const LaneStreams::Request& request) { count_request(request); });
+        warp.for_each_request([this](const LaneStreams::Request& request) {
+            if (instructions_[request.instruction].kind != kMark) count_request(request);
+        });
     warp.clear();
 }
 
@@ -98,6 +112,7 @@ void Traffic::count_in_doubt(LaneStreams& warp) {
     };
     std::vector<Doubt> doubts(instructions_.size());
     warp.for_each_request([&](const LaneStreams::Request& request) {
+        if (instructions_[request.instruction].kind == kMark) return;
         Doubt& doubt = doubts[request.instruction];
         doubt.more -= count_request(request).taken;
         std::uint64_t first = UINT64_MAX, last = 0;
@@ -110,8 +125,9 @@ void Traffic::count_in_doubt(LaneStreams& warp) {
         doubt.first = first;
         doubt.last = last;
     });
-    warp.put_together(sites_, LaneStreams::Reading::last_turns);
+    warp.put_together(origins_, LaneStreams::Reading::last_turns);
     warp.for_each_request([&](const LaneStreams::Request& request) {
+        if (instructions_[request.instruction].kind == kMark) return;
         doubts[request.instruction].more += cost_of(request, instructions_[request.instruction]).taken;
     });
     for (std::size_t i = 0; i < doubts.size(); ++i) {
@@ -129,7 +145,7 @@ void Traffic::count_in_doubt(LaneStreams& warp) {
 }
 
 RequestCost Traffic::cost_of(const LaneStreams::Request& request, const Instruction& instruction) {
-    return instruction.kind >= kGlobal ? sectors_of(request, instruction.bytes)
+    return instruction.kind >= kGlobal ? sectors_of(request, instruction.bytes, instruction.lanes)
                                        : wavefronts_of(request, instruction.bytes);
 }
 

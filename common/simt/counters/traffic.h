@@ -50,6 +50,13 @@ class Traffic {
             count(write, tensor, address, bytes, thread, site);
     }
 
+    /// An atomic update, which counts as a write.
+    /// @param combines  see AtomicUse
+    void global_update(bool combines, int tensor, const void* address, std::size_t bytes, int thread, SourceSite site) {
+        if (is_heard()) [[unlikely]]
+            count(true, tensor, address, bytes, thread, site, combines ? Lanes::combined : Lanes::one_by_one);
+    }
+
     /// A row of a bulk copy, which belongs to no request of a warp: bytes, and the sectors that the row touches.
     void bulk_global(bool write, int tensor, const void* address, std::size_t bytes, int thread, SourceSite site) {
         if (is_heard()) [[unlikely]]
@@ -61,6 +68,11 @@ class Traffic {
     void bulk_shared(bool write, std::size_t offset, std::size_t bytes, int thread, SourceSite site) {
         if (is_heard()) [[unlikely]]
             count_bulk(write, offset, bytes, thread, site);
+    }
+
+    /// `thread` comes by an `if` of the kernel.
+    void mark(int thread, SourceSite site) {
+        if (marks_) record({site, kMark, 0}, 0, thread);
     }
 
     void block_barrier() { ++sum_.block_barriers; }
@@ -75,12 +87,22 @@ class Traffic {
     Counters take();
 
   private:
-    static constexpr int kSharedRead = 0, kSharedWrite = 1, kGlobal = 2;
+    static constexpr int kMark = -1, kSharedRead = 0, kSharedWrite = 1, kGlobal = 2;
 
-    /// What a source line does to one memory, or to one tensor.
+    /// While one is alive, kernels tell of marks.
+    class Listening {
+      public:
+        Listening();
+        ~Listening();
+        Listening(const Listening&) = delete;
+        Listening& operator=(const Listening&) = delete;
+    };
+
+    /// What a source line does to one memory, or to one tensor; or a mark, which costs nothing.
     struct Instruction {
         SourceSite site;
         int kind = 0, bytes = 0;
+        Lanes lanes = Lanes::together;
         friend bool operator==(const Instruction&, const Instruction&) = default;
     };
     struct InstructionHash {
@@ -88,7 +110,8 @@ class Traffic {
     };
 
     void count(bool write, std::size_t offset, std::size_t bytes, int thread, SourceSite site);
-    void count(bool write, int tensor, const void* address, std::size_t bytes, int thread, SourceSite site);
+    void count(bool write, int tensor, const void* address, std::size_t bytes, int thread, SourceSite site,
+               Lanes lanes = Lanes::together);
     void count_bulk(bool write, int tensor, const void* address, std::size_t bytes, int thread, SourceSite site);
     void count_bulk(bool write, std::size_t offset, std::size_t bytes, int thread, SourceSite site);
     void record(const Instruction& instruction, std::uint64_t address, int thread);
@@ -103,12 +126,13 @@ class Traffic {
     std::atomic<AccessListener*> listener_ = nullptr;
     bool counts_ = false;
     bool trace_ = false;  // of warps' requests too
+    std::optional<Listening> marks_;
     BlockRecorder* recorder_ = nullptr;
     Counters sum_;
     std::array<TensorTraffic, kMaxTensorNames> tensors_{};  // unnamed until taken
     std::unordered_map<Instruction, std::uint32_t, InstructionHash> numbers_;
     std::vector<Instruction> instructions_;
-    std::vector<SourceSite> sites_;  // of instructions_
+    std::vector<LaneStreams::Origin> origins_;  // of instructions_
     std::vector<LaneStreams> warps_;
 };
 

@@ -17,6 +17,9 @@ inline namespace cpu {
 struct AtomicUse {
     bool reads, modifies;
     bool acquires = false, releases = false;
+    /// nvcc lets one lane make the update of all lanes of a warp, where they update one element. So it does with sums
+    /// and maxima of integers.
+    bool combines = false;
 };
 
 /// Where atomic accesses meet: what stands beside each address that they touch. One for a launch, for global memory;

@@ -100,6 +100,7 @@ std::uint64_t GlobalShadow::AtomicNote::seen_by(const Moment& now) const {
 void GlobalShadow::begin_to_list() {
     if (lists_) return;
     lists_ = true;
+    is_plain_ = false;
     for (std::size_t n = 0; n < used_chunks_; ++n)
         for (std::size_t i = 0; i < kChunkCells; ++i) {
             const Cell& c = chunks_[n].cells[i];

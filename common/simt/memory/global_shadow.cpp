@@ -239,6 +239,7 @@ void GlobalShadow::start_block(GlobalLaunchShadow& launch, std::uint64_t block) 
     first_interval_ = ++block_interval_;
     if (clocks_) readers_.clear();
     clocks_ = nullptr;
+    is_plain_ = true;
     waited_.reset();
     lets_next_start_unwaited_ = false;
     bulk_.reset();
@@ -345,6 +346,7 @@ GlobalShadow::HeldSource GlobalShadow::hold(bool write, int tensor, const void* 
     const GlobalRegion* const region = known_[tensor].region;
     const std::uintptr_t begin = region ? std::max(address, region->begin) : address;
     if (!region || begin >= address + bytes) return kUnwatched;
+    is_plain_ = false;
     const Source source{region, begin, address + bytes - begin, {thread, tensor, site}, write};
     for_each_cell(source, [&](Cell& c, std::uintptr_t cell_address) {
         if (write) {
@@ -370,7 +372,7 @@ void GlobalShadow::release_source(HeldSource place, std::uint32_t warp_interval,
     source.reader.site = site;
     for_each_cell(source, [&](Cell& c, std::uintptr_t address) {
         --c.copies;
-        read_cell(c, address, source.reader, warp_interval);
+        read_cell<false>(c, address, source.reader, warp_interval);
     });
 }
 
@@ -403,6 +405,7 @@ GlobalShadow::Source GlobalShadow::let_go(HeldSource place) {
 void GlobalShadow::access_in_bulk(Bulk how, int tensor, const void* p, std::size_t bytes, int thread,
                                   std::uint32_t warp_interval, SourceSite site) {
     bulk_ = how;
+    is_plain_ = false;
     const auto* const first = static_cast<const std::byte*>(p);
     for (std::size_t done = 0; done < bytes; done += kWidestAccess)
         access(how != Bulk::read, tensor, first + done, std::min(kWidestAccess, bytes - done), thread, warp_interval,
@@ -456,19 +459,35 @@ void GlobalShadow::touch(bool write, const GlobalRegion& region, std::uintptr_t 
         const bool is_recent = region.address_of(cell / kChunkCells * kChunkCells) == recent_key_;
         Chunk& chunk = is_recent ? chunks_[recent_chunk_] : chunk_of(region, cell);
         Cell& c = chunk.cells[cell % kChunkCells];
-        if (write) {
-            if (bulk_ == Bulk::add && region.written && !written_here(c) && !region.written[cell]) [[unlikely]]
+        if (!is_plain_) [[unlikely]] {
+            touch_cell(write, region, cell, c, access, warp_interval);
+        } else if (write) {
+            write_cell<true>(c, region.address_of(cell), access, warp_interval);
+        } else {
+            read_cell<true>(c, region.address_of(cell), access, warp_interval);
+            if (region.written && !written_here(c) && !region.written[cell].load(std::memory_order_relaxed))
+                [[unlikely]]
                 unwritten(region.address_of(cell), access, warp_interval);
-            write_cell(c, region.address_of(cell), access, warp_interval);
-            continue;
         }
-        read_cell(c, region.address_of(cell), access, warp_interval);
-        if (region.written && !written_here(c) && !region.written[cell].load(std::memory_order_relaxed)) [[unlikely]]
-            unwritten(region.address_of(cell), access, warp_interval);
     }
     if (address + bytes > end) [[unlikely]]
         this->access(write, access.tensor, reinterpret_cast<const void*>(end), address + bytes - end, access.thread,
                      warp_interval, access.site);
+}
+
+void GlobalShadow::touch_cell(bool write, const GlobalRegion& region, std::size_t cell, Cell& c,
+                              const GlobalAccessRecord& access, std::uint32_t warp_interval) {
+    const std::uintptr_t address = region.address_of(cell);
+    const auto has_no_value = [&] {
+        return region.written && !written_here(c) && !region.written[cell].load(std::memory_order_relaxed);
+    };
+    if (write) {
+        if (bulk_ == Bulk::add && has_no_value()) unwritten(address, access, warp_interval);
+        write_cell<false>(c, address, access, warp_interval);
+        return;
+    }
+    read_cell<false>(c, address, access, warp_interval);
+    if (has_no_value()) unwritten(address, access, warp_interval);
 }
 
 /// As SharedMemory's.
@@ -482,25 +501,27 @@ int GlobalShadow::noted_reader_unknown_to(const Cell& c, int thread) const {
     return c.readers != Readers::one_thread && !is_known(c.other_reader) ? c.other_reader : -1;
 }
 
-void GlobalShadow::read_cell(Cell& c, std::uintptr_t address, const GlobalAccessRecord& access,
-                             std::uint32_t warp_interval) {
+template <bool plain>
+[[gnu::always_inline]] inline void GlobalShadow::read_cell(Cell& c, std::uintptr_t address,
+                                                           const GlobalAccessRecord& access,
+                                                           std::uint32_t warp_interval) {
     const int thread = access.thread;
-    if (c.stores > 0) [[unlikely]]
+    if (!plain && c.stores > 0) [[unlikely]]
         meets_store("reads", address, access);
     if (write_races_with(c, thread)) [[unlikely]] {
-        if (c.writer == kAtomics)
+        if (!plain && c.writer == kAtomics)
             meet_atomics(false, address, access);
         else
             race("reads", address, access, "wrote", {c.writer, c.write_tensor, c.write_site},
                  c.read_interval == block_interval_ && c.reader == c.writer && c.read_site == access.site);
     }
-    if (lists_) [[unlikely]]
+    if (!plain && lists_) [[unlikely]]
         list(Deed::reads, address, access, warp_interval);
 
-    if (written_here(c) && (c.adds & kLastAdds)) [[unlikely]]
+    if (!plain && written_here(c) && (c.adds & kLastAdds)) [[unlikely]]
         make_own_additions(c);
 
-    if (clocks_) {
+    if (!plain && clocks_) {
         if (!bulk_) readers_[address].add(thread, warp_interval, access.site);  // else its agent, when it has read
         if (c.read_interval == block_interval_) return;  // the note may be of a read before there were clocks
     }
@@ -521,16 +542,18 @@ void GlobalShadow::read_cell(Cell& c, std::uintptr_t address, const GlobalAccess
     c.read_site = access.site;
 }
 
-void GlobalShadow::write_cell(Cell& c, std::uintptr_t address, const GlobalAccessRecord& access,
-                              std::uint32_t warp_interval) {
+template <bool plain>
+[[gnu::always_inline]] inline void GlobalShadow::write_cell(Cell& c, std::uintptr_t address,
+                                                            const GlobalAccessRecord& access,
+                                                            std::uint32_t warp_interval) {
     const int thread = access.thread;
-    if (c.copies > 0) [[unlikely]]
+    if (!plain && c.copies > 0) [[unlikely]]
         overwrites_source(address, access);
-    const bool adds = bulk_ == Bulk::add, after_addition = written_here(c) && (c.adds & kLastAdds);
-    if (c.stores > 0 && !(adds && after_addition)) [[unlikely]]
+    const bool adds = !plain && bulk_ == Bulk::add, after_addition = !plain && written_here(c) && (c.adds & kLastAdds);
+    if (!plain && c.stores > 0 && !(adds && after_addition)) [[unlikely]]
         meets_store(adds ? "adds to" : "writes", address, access);
     if (!(adds && after_addition) && write_races_with(c, thread)) [[unlikely]] {
-        if (c.writer == kAtomics)
+        if (!plain && c.writer == kAtomics)
             meet_atomics(true, address, access);
         else
             race("writes", address, access, "wrote", {c.writer, c.write_tensor, c.write_site});
@@ -539,7 +562,7 @@ void GlobalShadow::write_cell(Cell& c, std::uintptr_t address, const GlobalAcces
         make_own_additions(c);
     c.adds = !adds ? 0 : written_here(c) ? std::uint8_t((c.adds & kOnlyAdds) | kLastAdds) : kOnlyAdds | kLastAdds;
     meet_readers_inline(c, "writes", address, access);
-    if (lists_) [[unlikely]]  // additions commute, as atomic ones do
+    if (!plain && lists_) [[unlikely]]  // additions commute, as atomic ones do
         list(adds ? Deed::modifies_atomically : Deed::writes, address, access, warp_interval);
     c.write_interval = block_interval_;
     c.write_warp_interval = warp_interval;

@@ -242,6 +242,7 @@ class GlobalShadow {
     void order_by(ThreadClocks& clocks, std::uint32_t before_clocks) {
         clocks_ = &clocks;
         before_clocks_ = before_clocks;
+        is_plain_ = false;
     }
 
     /// The thread waits for the launches before this one, where they may still run.
@@ -367,8 +368,13 @@ class GlobalShadow {
                                                 const GlobalAccessRecord& access) const;
     void touch(bool write, const GlobalRegion& region, std::uintptr_t address, std::size_t bytes,
                const GlobalAccessRecord& access, std::uint32_t warp_interval);
+    void touch_cell(bool write, const GlobalRegion& region, std::size_t cell, Cell& c, const GlobalAccessRecord& access,
+                    std::uint32_t warp_interval);
     Chunk& chunk_of(const GlobalRegion& region, std::size_t cell);
+    /// `plain`: see is_plain_.
+    template <bool plain>
     void read_cell(Cell& c, std::uintptr_t address, const GlobalAccessRecord& access, std::uint32_t warp_interval);
+    template <bool plain>
     void write_cell(Cell& c, std::uintptr_t address, const GlobalAccessRecord& access, std::uint32_t warp_interval);
     static bool same_warp(int a, int b) { return a / 32 == b / 32; }
     bool write_races_with(const Cell& c, int thread) const;
@@ -449,6 +455,8 @@ class GlobalShadow {
     std::optional<Bulk> bulk_;              // what these accesses belong to; nothing: the thread's own
     GlobalSums::Log sums_;                  // what the block has added
     HandOver hand_over_;
+    /// So far the block has neither clocks nor lists nor copies: whole kernels are so, and pay for nothing else.
+    bool is_plain_ = true;
     bool lists_ = false;
     std::unordered_map<std::uintptr_t, Listed> listed_;       // by the address of the cell
     std::unordered_map<std::uintptr_t, AtomicNote> atomics_;  // likewise

@@ -44,7 +44,10 @@ void access_atomically(const AtomicPlace& place, const AtomicUse& use, AtomicOpe
                                        SharedMemory::elements_of(offset, place.bytes, place.bytes), thread, interval,
                                        place.site);
     } else {
-        block.traffic.global(use.modifies, place.tensor, place.address, place.bytes, thread, place.site);
+        if (use.reads && use.modifies)
+            block.traffic.global_update(use.combines, place.tensor, place.address, place.bytes, thread, place.site);
+        else
+            block.traffic.global(use.modifies, place.tensor, place.address, place.bytes, thread, place.site);
         block.global.begin_atomic(use, place.tensor, place.address, place.bytes, thread, interval, place.site);
     }
 

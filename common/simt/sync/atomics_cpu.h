@@ -39,8 +39,9 @@ T access(const Ref<T, Memory>& element, const AtomicUse& use, Change change) {
     return call.old;
 }
 
-template <Order order>
-constexpr AtomicUse kUpdate{.reads = true, .modifies = true, .acquires = acquires(order), .releases = releases(order)};
+template <Order order, bool combines = false>
+constexpr AtomicUse kUpdate{
+    .reads = true, .modifies = true, .acquires = acquires(order), .releases = releases(order), .combines = combines};
 
 }  // namespace atomics
 
@@ -48,7 +49,8 @@ inline void fence() { fence_all_blocks(); }
 
 template <Order order = Order::relaxed, class T, class Memory>
 T atomic_add(const Ref<T, Memory>& element, std::type_identity_t<T> value) {
-    return atomics::access(element, atomics::kUpdate<order>, [value](T& x) { return x += value, true; });
+    return atomics::access(element, atomics::kUpdate<order, std::is_integral_v<T>>,
+                           [value](T& x) { return x += value, true; });
 }
 template <class T, class Memory>
 void reduce_add(const Ref<T, Memory>& element, std::type_identity_t<T> value) {
@@ -57,7 +59,8 @@ void reduce_add(const Ref<T, Memory>& element, std::type_identity_t<T> value) {
 template <Order order = Order::relaxed, class T, class Memory>
 T atomic_max(const Ref<T, Memory>& element, std::type_identity_t<T> value) {
     static_assert(std::is_integral_v<T>, "of integers");
-    return atomics::access(element, atomics::kUpdate<order>, [value](T& x) { return x = std::max(x, value), true; });
+    return atomics::access(element, atomics::kUpdate<order, true>,
+                           [value](T& x) { return x = std::max(x, value), true; });
 }
 template <Order order = Order::relaxed, class T, class Memory>
 T atomic_exchange(const Ref<T, Memory>& element, std::type_identity_t<T> value) {

@@ -87,7 +87,8 @@ void Mbarriers::init(std::uint32_t offset, std::string name, int count, SourceSi
     if (!is_checked()) return;
     block_.need_clocks();
     barrier.agent = block_.add_agent("the copies to " + barrier.name);
-    block_.write_shared(SharedMemory::elements_of(offset, 8, 8), site);
+    // Not a request that writes shared memory: the hardware has an instruction of its own for barriers.
+    block_.shared.write(SharedMemory::elements_of(offset, 8, 8), block_.thread(), block_.warp_interval(), site);
     barrier.init_interval = block_.warp_interval();
 }
 
