@@ -101,8 +101,7 @@ __global__ void __launch_bounds__(Shape::threads, 1)
                     hide_keys(S_ij, owner, visible);
                 }
 
-                simt::sync_threads(1 + consumer,
-                                   256);  // the other warpgroup multiplies: this one's turn for exponentials
+                simt::sync_threads(1 + consumer, 256);  // the other multiplies: this one's turn for exponentials
                 raise_maxima(S_ij, rows, owner, scale);
                 weigh<B_c / 16>(S_ij, rows, owner, scale, j * B_c);
                 simt::OperandA<T> P_ij[B_c / 16];
