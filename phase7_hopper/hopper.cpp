@@ -94,7 +94,7 @@ const Kernel& only_plain(const AttentionArguments&) { return kPlain; }
 const Kernel& only_turns(const AttentionArguments&) { return kTurns; }
 const Kernel& only_overlapped(const AttentionArguments&) { return kOverlapped; }
 const Kernel& fastest(const AttentionArguments& a) {
-    return a.head_dim() > 128 || has_short_loops(a) ? kBeyondParts : kParts;
+    return a.head_dim() > 128 || (a.head_dim() > 64 && has_short_loops(a)) ? kBeyondParts : kParts;
 }
 using Choice = const Kernel& (*)(const AttentionArguments&);
 

@@ -26,11 +26,12 @@ namespace ladder::SIMT_MACHINE {
 ///           K_j  [2 B_c, D]     4 B_c D   two stages
 ///           V_j  [2 B_c, D]     4 B_c D   two stages
 ///           O_i  [128, D]       256 D     if persistent; else O_i leaves from the place of Q_i
-///           barriers, flags     128
-///           196,736 bytes for D = 128, where B_c = 128; 229,504 for D = 256, where B_c = 80
+///           barriers, flags     144
+///           196,752 bytes for D = 128, where B_c = 128; 229,520 for D = 256, where B_c = 80
 ///
 ///   named   1, 2   whose turn it is to ask for products, of warpgroup 1 and of warpgroup 2
 ///           8, 9   a consumer warpgroup by itself, where the sign of the scale is not 1
+///           15     the whole block, before it may have to compute the tile once more
 ///
 ///   global  reads Q once, and of K and V the key tiles that the tile's last query sees any key of; writes O and LSE once
 // clang-format on
@@ -62,8 +63,6 @@ __global__ void __launch_bounds__(Shape::threads, 1)
     simt::SharedArena arena;
     const Pipeline<T, Shape> pipeline(arena);
     pipeline.init();
-    typename Pipeline<T, Shape>::Position k, v;
-    simt::RingPosition<1> q;
     const auto for_each_tile = [&](const auto& use) {
 #pragma unroll 1
         for (int number = int(blockIdx.x); number < p.tiles; number += int(gridDim.x)) {
@@ -76,29 +75,47 @@ __global__ void __launch_bounds__(Shape::threads, 1)
     const int warpgroup = simt::same_in_warp(int(threadIdx.x) / simt::kWarpgroup);
     if (warpgroup == 0) {
         simt::release_registers<Shape::producer_registers>();
-        if (threadIdx.x >= 32) {
-            if constexpr (!Shape::persistent)
-                for_each_tile([&](const QueryTile&, const KeyTiles& tiles) { pipeline.clear_edges(tiles); });
-        } else if (simt::elect_one()) {
-            for_each_tile([&](const QueryTile& tile, const KeyTiles& tiles) {
-                if (tiles.visited > 0) pipeline.fetch_all(Q_map, K_map, V_map, tile, tiles.visited, k, v, q);
-            });
+        int fetched = 0;
+        simt::RingPosition<1> q;
+        const auto fetch_all = [&](const QueryTile& tile, const KeyTiles& tiles) {
+            if (tiles.visited == 0) return;
+            pipeline.fetch_all(Q_map, K_map, V_map, tile, tiles.visited, pipeline.after(fetched), q);
+            fetched += tiles.visited;
+            q.next();
+        };
+        if (threadIdx.x < 32 && simt::elect_one()) for_each_tile(fetch_all);
+        if constexpr (!Shape::persistent) {
+            __syncwarp();  // the lanes are together again
+            if (pipeline.once_more(false))
+                for_each_tile([&](const QueryTile& tile, const KeyTiles& tiles) {
+                    fetched = tiles.visited;
+                    q = {0, 1};
+                    if (threadIdx.x >= 32)
+                        pipeline.clear_edges(tiles);
+                    else if (simt::elect_one())
+                        fetch_all(tile, tiles);
+                });
         }
     } else {
         simt::claim_registers<Shape::consumer_registers>();
         const int consumer = warpgroup - 1, other = 1 - consumer;
         const SignedScale scale(p.scale);
+        typename Pipeline<T, Shape>::Position k, v;
+        simt::RingPosition<1> q;
         const auto stage_of = [&](const auto& ring, const auto& at) {
             return pipeline.stage_of(ring, Shape::persistent ? simt::same_in_warp(at.stage) : at.stage);
         };
         if (consumer == 1) simt::arrive_threads(1, 256);  // the first turn is warpgroup 1's
 
-        for_each_tile([&](const QueryTile& tile, const KeyTiles& tiles) {
+        // Computes a tile; carefully the second time. Gives whether the warp's rows are finite.
+        const auto attend = [&]<bool careful>(std::bool_constant<careful>, const QueryTile& tile, const KeyTiles& tiles,
+                                              bool stored) {
             const WarpgroupOwner owner{.first_row = 64 * consumer, .first_query = tile.first_query};
             simt::Accumulator<D> O_i;
             clear_rows(O_i);
             RunningRows rows;
             simt::OperandA<T> P_ij[B_c / 16];
+            typename Pipeline<T, Shape>::Position c;
             const auto hide = [&](auto& S_ij, int j) {
                 const int visible[2] = {tile.visible(p, owner.row(0)) - j * B_c,
                                         tile.visible(p, owner.row(1)) - j * B_c};
@@ -113,7 +130,7 @@ __global__ void __launch_bounds__(Shape::threads, 1)
                 simt::sync_threads(1 + consumer, 256);  // the other warpgroup has asked for its products
                 begin_scores(S_ij, pipeline.Q_i, owner, stage_of(pipeline.K_ring, k));
                 if constexpr (Shape::rescales_under_scores) rescale_rows(O_i, rows);
-                pipeline.template wait_for_values<edge_before>(v);
+                pipeline.template wait_for_values<careful && edge_before>(v, c);
                 begin_values(O_i, P_ij, stage_of(pipeline.V_ring, v));
                 simt::arrive_threads(1 + other, 256);  // the other's turn
                 simt::wait_products<1>(S_ij);
@@ -121,8 +138,7 @@ __global__ void __launch_bounds__(Shape::threads, 1)
                 if constexpr (edge) hide(S_ij, j);
                 raise_maxima(S_ij, rows, owner, scale);
                 weigh<B_c / 16>(S_ij, rows, owner, scale, j * B_c);
-                simt::finish_before_wait(rows.l[0] +
-                                         rows.l[1]);  // or ptxas waits first, and computes exponentials then
+                if constexpr (Shape::holds_the_wait) simt::finish_before_wait(rows.l[0] + rows.l[1]);
                 simt::wait_products<0>(O_i, P_ij);
                 pipeline.release(pipeline.V_empty, v);
                 to_operands(P_ij, S_ij);
@@ -130,7 +146,7 @@ __global__ void __launch_bounds__(Shape::threads, 1)
             };
             const auto last_values = [&]<bool edge>(std::bool_constant<edge>) {
                 if constexpr (Shape::rescales_under_scores) rescale_rows(O_i, rows);
-                pipeline.template wait_for_values<edge>(v);
+                pipeline.template wait_for_values<careful && edge>(v, c);
                 begin_values(O_i, P_ij, stage_of(pipeline.V_ring, v));
                 simt::wait_products<0>(O_i, P_ij);
                 pipeline.release(pipeline.V_empty, v);
@@ -155,20 +171,32 @@ __global__ void __launch_bounds__(Shape::threads, 1)
                 }
 #pragma unroll 1
                 while (j > tiles.full) step(std::true_type(), std::true_type(), --j);
-                if (j > 0 && j == tiles.full) step(std::false_type(), std::true_type(), --j);
+                if constexpr (careful)
+                    if (j > 0 && j == tiles.full) step(std::false_type(), std::true_type(), --j);
 #pragma unroll 1
                 while (j > 0) step(std::false_type(), std::false_type(), --j);
                 if constexpr (Shape::persistent)
                     if (simt::elect_one()) pipeline.Q_empty[0].arrive();  // the last scores have been computed
-                if (tiles.full == 0)
+                if (careful && tiles.full == 0)
                     last_values(std::true_type());
                 else
                     last_values(std::false_type());
             }
             const int visible[2] = {tile.visible(p, owner.row(0)), tile.visible(p, owner.row(1))};
-            if (tiles.visited > tiles.full && pipeline.found_any())
+            if constexpr (careful)
                 add_non_finite(O_i, p.V.slice(tile.b, tile.kv_head), tiles.full * B_c, owner, visible);
-            store_rows(O_i, rows, owner, pipeline.staging, O_map, p.LSE, tile.b, tile.h, p.query_length, visible);
+            const bool finite = careful || p.mask == Mask::none || finite_in_warp(O_i);
+            if (finite && !stored)
+                store_rows(O_i, rows, owner, pipeline.staging, O_map, p.LSE, tile.b, tile.h, p.query_length, visible);
+            return finite;
+        };
+
+        for_each_tile([&](const QueryTile& tile, const KeyTiles& tiles) {
+            const bool finite = attend(std::false_type(), tile, tiles, false);
+            if constexpr (!Shape::persistent) {
+                if (simt::elect_one()) simt::wait_stores_read<0>();  // or the next Q_i would overwrite what they read
+                if (pipeline.once_more(!finite)) attend(std::true_type(), tile, tiles, finite);
+            }
         });
         if (consumer == 0) simt::sync_threads(1, 256);       // the last turn, which nobody takes
         if (simt::elect_one()) simt::wait_stores_read<0>();  // shared memory outlives the stores' reads

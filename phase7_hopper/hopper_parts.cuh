@@ -24,10 +24,11 @@ namespace ladder::SIMT_MACHINE {
 ///   shared  Q_i  [192, D]       384 D     written once; each warp leaves its 16 rows of O_i there
 ///           K_j  [2 B_c, D]     4 B_c D   two stages
 ///           V_j  [2 B_c, D]     4 B_c D   two stages
-///           barriers, flags     128
-///           180,352 bytes for D = 128, where B_c = 128
+///           barriers, flags     160
+///           180,384 bytes for D = 128, where B_c = 128
 ///
 ///   named   8, 9, 10   a consumer warpgroup by itself, where the sign of the scale is not 1
+///           15         the whole block, before it may have to compute the tile once more
 ///
 ///   global  reads Q once, and of K and V the key tiles that the tile's last query sees any key of; writes O and LSE once
 // clang-format on
@@ -75,78 +76,95 @@ __global__ void __launch_bounds__(Shape::threads, 1)
     simt::SharedArena arena;
     const Pipeline<T, Shape> pipeline(arena);
     pipeline.init();
-    typename Pipeline<T, Shape>::Position k, v;
-    simt::RingPosition<1> q;
 
     const int warpgroup = simt::same_in_warp(int(threadIdx.x) / simt::kWarpgroup);
     if (warpgroup == 0) {
         simt::release_registers<Shape::producer_registers>();
-        if (threadIdx.x >= 32)
-            pipeline.clear_edges(tiles);
-        else if (tiles.visited > 0 && simt::elect_one())
-            pipeline.fetch_all(Q_map, K_map, V_map, tile, tiles.visited, k, v, q);
+        const bool fetches = threadIdx.x < 32 && tiles.visited > 0;
+        if (fetches && simt::elect_one())
+            pipeline.fetch_all(Q_map, K_map, V_map, tile, tiles.visited, pipeline.after(0), {});
+        __syncwarp();  // the lanes are together again
+        if (pipeline.once_more(false)) {
+            if (threadIdx.x >= 32)
+                pipeline.clear_edges(tiles);
+            else if (fetches && simt::elect_one())
+                pipeline.fetch_all(Q_map, K_map, V_map, tile, tiles.visited, pipeline.after(tiles.visited), {0, 1});
+        }
     } else {
         simt::claim_registers<Shape::consumer_registers>();
         const WarpgroupOwner owner{.first_row = 64 * (warpgroup - 1), .first_query = tile.first_query};
         const SignedScale scale(p.scale);
-        simt::Accumulator<D> O_i;
-        clear_rows(O_i);
-        RunningRows rows;
+        typename Pipeline<T, Shape>::Position k;
+        simt::RingPosition<1> q;
 
-        // One step of the loop, compiled for full tiles and for those at the edge. K_j and V_j have the same stage.
-        const auto step = [&]<bool edge>(std::bool_constant<edge>, int j) {
-            const auto V_j = pipeline.stage_of(pipeline.V_ring, k.stage);
-            simt::Accumulator<B_c> S_ij;
-            pipeline.K_full[k.stage].wait(k.parity);
-            begin_scores(S_ij, pipeline.Q_i, owner, pipeline.stage_of(pipeline.K_ring, k.stage));
-            simt::wait_products<0>(S_ij);
-            if (simt::elect_one()) pipeline.K_empty[k.stage].arrive();  // of each warp: the tensor cores have read K_j
-            if constexpr (edge) {
-                const int visible[2] = {tile.visible(p, owner.row(0)) - j * B_c,
-                                        tile.visible(p, owner.row(1)) - j * B_c};
-                hide_keys(S_ij, owner, visible);
-            }
+        // Computes the tile; carefully the second time. Gives whether the warp's rows are finite.
+        const auto attend = [&]<bool careful>(std::bool_constant<careful>, bool stored) {
+            simt::Accumulator<D> O_i;
+            clear_rows(O_i);
+            RunningRows rows;
+            typename Pipeline<T, Shape>::Position c;
 
-            raise_maxima(S_ij, rows, owner, scale);
-            simt::OperandA<T> P_ij[parts][part];
-            weigh<part>(S_ij, rows, owner, scale, j * B_c);
-            to_operands(P_ij[0], S_ij);
-            rescale_rows(O_i, rows);
-            pipeline.template wait_for_values<edge>(k);
-            begin_values(O_i, P_ij[0], V_j);
+            // One step of the loop, compiled for full tiles and for those at the edge. K_j and V_j have the same stage.
+            const auto step = [&]<bool edge>(std::bool_constant<edge>, int j) {
+                const auto V_j = pipeline.stage_of(pipeline.V_ring, k.stage);
+                simt::Accumulator<B_c> S_ij;
+                pipeline.K_full[k.stage].wait(k.parity);
+                begin_scores(S_ij, pipeline.Q_i, owner, pipeline.stage_of(pipeline.K_ring, k.stage));
+                simt::wait_products<0>(S_ij);
+                if (simt::elect_one()) pipeline.K_empty[k.stage].arrive();  // of each warp: K_j has been read
+                if constexpr (edge) {
+                    const int visible[2] = {tile.visible(p, owner.row(0)) - j * B_c,
+                                            tile.visible(p, owner.row(1)) - j * B_c};
+                    hide_keys(S_ij, owner, visible);
+                }
+
+                raise_maxima(S_ij, rows, owner, scale);
+                simt::OperandA<T> P_ij[parts][part];
+                weigh<part>(S_ij, rows, owner, scale, j * B_c);
+                to_operands(P_ij[0], S_ij);
+                rescale_rows(O_i, rows);
+                pipeline.template wait_for_values<careful && edge>(k, c);
+                begin_values(O_i, P_ij[0], V_j);
 #pragma unroll
-            for (int n = 1; n < parts; ++n) {
-                weigh<part>(S_ij, rows, owner, scale, j * B_c, n * part);
-                to_operands(P_ij[n], S_ij, n * part);
-                begin_more_values(O_i, P_ij[n], V_j, n * part);
+                for (int n = 1; n < parts; ++n) {
+                    weigh<part>(S_ij, rows, owner, scale, j * B_c, n * part);
+                    to_operands(P_ij[n], S_ij, n * part);
+                    begin_more_values(O_i, P_ij[n], V_j, n * part);
+                }
+                simt::wait_products<0>(O_i, P_ij);
+                pipeline.release(pipeline.V_empty, k);  // and V_j
+            };
+
+            if (tiles.visited > 0) {
+                pipeline.Q_full[0].wait(q.parity);
+                q.next();
+                if (scale.sign != 1.0f) multiply_warpgroup_rows(pipeline.Q_i, owner, scale.sign);
             }
-            simt::wait_products<0>(O_i, P_ij);
-            pipeline.release(pipeline.V_empty, k);  // and V_j
+            int j = tiles.visited - 1;
+            const int seen = tile.visible(p, owner.first_row + 63);  // by any of the warpgroup's rows
+#pragma unroll 1
+            for (; j * B_c >= seen && j >= 0; --j) {
+                pipeline.K_full[k.stage].wait(k.parity);  // or an arrival of this round would count for the one before
+                if (simt::elect_one()) pipeline.K_empty[k.stage].arrive();
+                pipeline.template wait_for_values<careful>(k, c);
+                pipeline.release(pipeline.V_empty, k);
+            }
+#pragma unroll 1
+            for (; j >= tiles.full; --j) step(std::true_type(), j);
+#pragma unroll 1
+            for (; j >= 0; --j) step(std::false_type(), j);
+
+            const int visible[2] = {tile.visible(p, owner.row(0)), tile.visible(p, owner.row(1))};
+            if constexpr (careful)
+                add_non_finite(O_i, p.V.slice(tile.b, tile.kv_head), tiles.full * B_c, owner, visible);
+            const bool finite = careful || p.mask == Mask::none || finite_in_warp(O_i);
+            if (finite && !stored)
+                store_rows(O_i, rows, owner, pipeline.staging, O_map, p.LSE, tile.b, tile.h, p.query_length, visible);
+            if (simt::elect_one()) simt::wait_stores_read<0>();  // shared memory outlives the stores' reads
+            return finite;
         };
-
-        if (tiles.visited > 0) {
-            pipeline.Q_full[0].wait(q.parity);
-            if (scale.sign != 1.0f) multiply_warpgroup_rows(pipeline.Q_i, owner, scale.sign);
-        }
-        int j = tiles.visited - 1;
-        const int seen = tile.visible(p, owner.first_row + 63);  // by any of the warpgroup's rows
-#pragma unroll 1
-        for (; j * B_c >= seen && j >= 0; --j) {
-            pipeline.K_full[k.stage].wait(k.parity);  // or an arrival of this round would count for the one before
-            if (simt::elect_one()) pipeline.K_empty[k.stage].arrive();
-            pipeline.template wait_for_values<true>(k);
-            pipeline.release(pipeline.V_empty, k);
-        }
-#pragma unroll 1
-        for (; j >= tiles.full; --j) step(std::true_type(), j);
-#pragma unroll 1
-        for (; j >= 0; --j) step(std::false_type(), j);
-
-        const int visible[2] = {tile.visible(p, owner.row(0)), tile.visible(p, owner.row(1))};
-        if (tiles.visited > tiles.full && pipeline.found_any())
-            add_non_finite(O_i, p.V.slice(tile.b, tile.kv_head), tiles.full * B_c, owner, visible);
-        store_rows(O_i, rows, owner, pipeline.staging, O_map, p.LSE, tile.b, tile.h, p.query_length, visible);
-        if (simt::elect_one()) simt::wait_stores_read<0>();  // shared memory outlives the stores' reads
+        const bool finite = attend(std::false_type(), false);
+        if (pipeline.once_more(!finite)) attend(std::true_type(), finite);
     }
 }
 

@@ -10,9 +10,9 @@
 namespace ladder::SIMT_MACHINE {
 
 // Values that are not finite, where not every row sees every key. A key that a row does not see has a weight of 0, but
-// 0 * NaN is NaN, and 0 * inf too: it must not reach the row whatever it holds. So before the tensor cores read such a
-// tile of V, zeros take the place of its infinities and NaN, and rows that do see them get them by hand. What is finite
-// is multiplied as ever, to the bit. Slow where there are any, and for almost nobody.
+// 0 * NaN is NaN, and 0 * inf too: it must not reach the row whatever it holds. So zeros take the place of infinities
+// and NaN in such a tile of V before the tensor cores read it, and rows that do see them get them by hand. What is
+// finite is multiplied as ever, to the bit. Slow where there are any, and for almost nobody.
 
 /// Zeros in the place of what is not finite in `V_j`, which is complete, for products to read. `Threads` threads share
 /// the work, of which this is number `thread`. Returns whether this one found any. A barrier follows.
@@ -65,6 +65,16 @@ __device__ __forceinline__ void add_non_finite(simt::Accumulator<D>& O_i, const 
             }
         }
     }
+}
+
+/// Whether all that the warp's lanes hold of O_i is finite: neither infinity nor NaN leaves a sum that it has come
+/// into.
+template <int D>
+__device__ __forceinline__ bool finite_in_warp(const simt::Accumulator<D>& O_i) {
+    float sum[2] = {0.0f, 0.0f};
+#pragma unroll
+    for (int i = 0; i < D / 2; ++i) sum[i % 2] = fmaf(O_i[i], 0.0f, sum[i % 2]);  // 0, or NaN
+    return __all_sync(0xffffffffu, sum[0] == sum[1]) != 0;
 }
 
 }  // namespace ladder::SIMT_MACHINE

@@ -38,16 +38,17 @@ AttentionEntry on_h100(Function function) {
 }
 
 /// Values of all kinds that some rows see and some do not, and a key that is not a number.
-AssertionResult what_is_hidden_does_no_harm(const AttentionEntry& entry, torch::ScalarType dtype) {
+AssertionResult what_is_hidden_does_no_harm(const AttentionEntry& entry, int64_t queries, int64_t keys,
+                                            torch::ScalarType dtype) {
     constexpr float kInfinity = std::numeric_limits<float>::infinity();
     constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
     at::manual_seed(15);
     const auto random = [&](int64_t length) { return at::randn({1, 1, length, 16}).to(dtype); };
-    const torch::Tensor q = random(70), k = random(100), v = random(100);
-    for (const auto& [key, column, value] :
-         {std::tuple<int, int, float>{22, 12, kInfinity}, {60, 9, kNaN}, {75, 0, -kInfinity}, {99, 15, kInfinity}})
-        v[0][0][key][column] = value;
-    k[0][0][80].fill_(kNaN);
+    const torch::Tensor q = random(queries), k = random(keys), v = random(keys);
+    for (const auto& [from_end, column, value] :
+         {std::tuple<int, int, float>{78, 12, kInfinity}, {40, 9, kNaN}, {25, 0, -kInfinity}, {1, 15, kInfinity}})
+        v[0][0][keys - from_end][column] = value;
+    k[0][0][keys - 20].fill_(kNaN);
     const AttentionOptions options{.scale = {}, .mask = Mask::causal_bottom_right};
     const auto verdict = reference::compare_attention(entry(q, k, v, options), q, k, v, options);
     if (verdict.passed) return AssertionSuccess();
@@ -98,9 +99,11 @@ std::vector<Trial> trials(torch::ScalarType dtype) {
          .key_length = 210,
          .head_dim = 32,
          .options = {.scale = {}, .mask = Mask::causal_bottom_right}});
-    for (const auto& [prefix, entry, formula] : entries)
-        trials.push_back(
-            trial(prefix + "hidden", [entry = entry, dtype] { return what_is_hidden_does_no_harm(entry, dtype); }));
+    for (const auto& [name, queries, keys] : {std::tuple("hidden", 70, 100), {"hidden_in_several_tiles", 140, 300}})
+        for (const auto& [prefix, entry, formula] : entries)
+            trials.push_back(trial(prefix + name, [entry = entry, queries = queries, keys = keys, dtype] {
+                return what_is_hidden_does_no_harm(entry, queries, keys, dtype);
+            }));
     add({.name = "many_tiles", .query_heads = 5, .kv_heads = 5, .query_length = 20, .key_length = 700, .head_dim = 64});
     add({.name = "many_masked_tiles",
          .query_length = 192,
@@ -133,16 +136,6 @@ std::vector<Trial> trials(torch::ScalarType dtype) {
             return moves_what_the_formula_says(entry, formula, dtype);
         }));
     }
-    // More keys than two heads have in L2 together, of which each query sees one.
-    trials.push_back(
-        attention_trial(on_h100(hopper_forward), {.name = "more_heads_than_walk_at_once",
-                                                  .query_heads = 3,
-                                                  .kv_heads = 3,
-                                                  .query_length = 1,
-                                                  .key_length = 96 * 1024,
-                                                  .head_dim = 32,
-                                                  .dtype = dtype,
-                                                  .options = {.scale = {}, .mask = Mask::causal_top_left}}));
     return trials;
 }
 
