@@ -80,8 +80,8 @@ auto ring_of_a_pair(Slip slip, TensorMap<const float, 2> map, GlobalTensor<float
                 full[at.stage].arrive_expecting(bytes);  // @expects
                 const unsigned blocks = slip == Slip::mask_too_large ? 0b110 : slip == Slip::mask_empty ? 0 : 0b11;
                 if (j % 2 != rank) continue;
-                tma_load_for_cluster(ring.rows_from<R>(at.stage * R), map, {j * R, 0}, full[at.stage],
-                                     blocks);  // @load
+                const auto stage = ring.rows_from<R>(at.stage * R);
+                tma_load_for_cluster(stage, map, {j * R, 0}, full[at.stage], blocks);  // @load
             }
         } else if (t >= 32) {
             float sum = 0.0f;
@@ -117,9 +117,9 @@ auto released_to_own_producer(TensorMap<const float, 2> map, GlobalTensor<float,
             for (int j = 0; j < kTiles; ++j, at.next()) {
                 empty[at.stage].wait_in_cluster(at.parity ^ 1);
                 full[at.stage].arrive_expecting(kBytes);
-                if (j % 2 == rank)
-                    tma_load_for_cluster(ring.rows_from<R>(at.stage * R), map, {j * R, 0}, full[at.stage],  // @refills
-                                         0b11);
+                if (j % 2 != rank) continue;
+                const auto stage = ring.rows_from<R>(at.stage * R);
+                tma_load_for_cluster(stage, map, {j * R, 0}, full[at.stage], 0b11);  // @refills
             }
         } else if (t >= 32) {
             float sum = 0.0f;

@@ -36,6 +36,11 @@ class BlockQueue {
         return {first.x + rank % cluster_.x, first.y + rank / cluster_.x % cluster_.y,
                 first.z + rank / cluster_.x / cluster_.y};
     }
+    /// Its number in the grid.
+    std::uint64_t number_of(uint3 block) const {
+        const std::uint64_t x = std::uint64_t{clusters_.x} * cluster_.x, y = std::uint64_t{clusters_.y} * cluster_.y;
+        return block.x + x * (block.y + y * block.z);
+    }
     bool is_empty() const { return next_.load(std::memory_order_relaxed) >= count_; }
 
     /// No more are handed out: somebody has failed.

@@ -102,7 +102,12 @@ class Crew {
         launch_.residents.is_at_work(worker_);
         rounds_without_news_ = rounds_since_begin_ = 0;
         Cluster* cluster = nullptr;
-        if (launch_.cluster) cluster = clusters_.emplace_back(std::make_unique<Cluster>()).get();
+        if (launch_.cluster) {
+            std::vector<std::uint64_t> numbers;
+            for (unsigned rank = 0; rank < blocks; ++rank)
+                numbers.push_back(queue_.number_of(queue_.block_of(first, rank)));
+            cluster = clusters_.emplace_back(std::make_unique<Cluster>(std::move(numbers))).get();
+        }
         for (unsigned rank = 0; rank < blocks; ++rank) {
             if (spare_.empty()) spare_.push_back(pool().take());
             spare_.back()->begin(launch_, queue_.block_of(first, rank), cluster, int(rank));

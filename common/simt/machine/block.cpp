@@ -88,6 +88,7 @@ void Block::begin(const Launch& launch, uint3 index, Cluster* cluster, int rank)
     enter_warp(0);
     const bool has_visitors = cluster && launch.checks == Checks::on;
     if (has_visitors || launch.needs_clocks.load(std::memory_order_relaxed)) order_by_clocks();
+    if (has_visitors) global.join_cluster(cluster->numbers(), rank, threads);
     start_.enter();
 }
 
@@ -608,21 +609,21 @@ Residents::Wait Block::awaits() const {
 }
 
 void Block::release_to_cluster(ClusterMessage& into) {
-    begin_interval();
-    global.begin_to_list();
     const Warp& w = *warp_;
     const ThreadClocks::Now now{current_thread_, w.interval, w.since, shared.block_interval()};
     clocks_.release_to_cluster(now, into.clock);
-    into.knowledge = joined(into.knowledge, global.hand_over().published(global.moment(current_thread_, warp_interval_),
-                                                                         true, shared.block_interval()));
     begin_interval();  // what follows is not passed on
+    // What blocks outside of the cluster have handed over, if any have.
+    if (global.hand_over().has_any())
+        into.knowledge =
+            joined(into.knowledge, global.hand_over().published(global.moment(current_thread_, warp_interval_), true,
+                                                                shared.block_interval()));
 }
 
 void Block::acquire_from_cluster(const ClusterMessage& from) {
     clocks_.acquire_from_cluster(current_thread_, from.clock);
-    if (!from.knowledge) return;
-    global.begin_to_list();
-    global.hand_over().take(global.moment(current_thread_, warp_interval_), from.knowledge, true, global.clocks());
+    if (from.knowledge)
+        global.hand_over().take(global.moment(current_thread_, warp_interval_), from.knowledge, true, global.clocks());
 }
 
 void Block::let_cluster_go_first() {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/simt/machine/awaited.h"
@@ -42,8 +43,12 @@ class ClusterVisitor final : public SharedMemory::Visitor {
 /// shared memory as they are.
 class Cluster final : public Awaited {
   public:
+    /// `numbers`: of its blocks in the grid, by rank.
+    explicit Cluster(std::vector<std::uint64_t> numbers) : numbers_(std::move(numbers)) {}
+
     /// The next block, in the order of ranks.
     void add(Block& block);
+    const std::vector<std::uint64_t>& numbers() const { return numbers_; }
 
     int size() const { return int(blocks_.size()); }
     Block& block(int rank) const { return *blocks_[std::size_t(rank)]; }
@@ -71,6 +76,7 @@ class Cluster final : public Awaited {
     Thread& running_thread();
     void end_phase_if_complete();
 
+    const std::vector<std::uint64_t> numbers_;
     std::vector<Block*> blocks_;
     std::vector<std::vector<Thread>> threads_;  // by rank
     int live_ = 0, arrived_ = 0;

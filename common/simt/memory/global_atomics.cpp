@@ -112,6 +112,12 @@ void GlobalShadow::begin_to_list() {
         }
 }
 
+/// What a thread knows of other blocks.
+KnowledgePtr GlobalShadow::known_at(const Moment& now) {
+    const KnowledgePtr handed_over = hand_over_.known_at(now);
+    return cluster_.is_of_cluster() ? cluster_.known_to(now.thread, *clocks_, handed_over) : handed_over;
+}
+
 void GlobalShadow::forget_lists() {
     lists_ = false;
     listed_.clear();
@@ -142,7 +148,7 @@ void GlobalShadow::list(Deed deed, std::uintptr_t address, const GlobalAccessRec
               .warp = std::uint16_t(access.thread / 32),
               .lanes = 1u << access.thread % 32,
               .interval = warp_interval,
-              .knowledge = hand_over_.known_at(moment(access.thread, warp_interval)),
+              .knowledge = known_at(moment(access.thread, warp_interval)),
               .number = number,
               .tensor = access.tensor,
               .site = access.site});
@@ -150,7 +156,7 @@ void GlobalShadow::list(Deed deed, std::uintptr_t address, const GlobalAccessRec
 
 bool GlobalShadow::leave_to_launch(std::uintptr_t address, const GlobalAccessRecord& reader,
                                    std::uint32_t warp_interval) {
-    const KnowledgePtr knowledge = hand_over_.known_at(moment(reader.thread, warp_interval));
+    const KnowledgePtr knowledge = known_at(moment(reader.thread, warp_interval));
     if (!knowledge) return false;
     unwritten_.emplace_back(address, ListedAccess{.deed = Deed::reads,
                                                   .looks = true,
@@ -165,11 +171,15 @@ bool GlobalShadow::leave_to_launch(std::uintptr_t address, const GlobalAccessRec
 }
 
 void GlobalShadow::hand_in_lists() {
+    const bool hands_over = hand_over_.has_any() || cluster_.is_of_cluster();
+    const KnowledgePtr gained = cluster_.is_of_cluster()
+                                    ? cluster_.known_to_anybody(*clocks_, hand_over_.known_to_anybody())
+                                    : hand_over_.known_to_anybody();
     GlobalLaunchShadow::HandIn hand_in(*launch_, block_);
     for (const auto& [address, listed] : listed_) {
         const auto& all = listed.list.all();
-        if (hand_over_.has_any() || listed.list.has_atomics) {
-            hand_in.take(*listed.region, listed.cell, listed.list, hand_over_.has_any(), hand_over_.known_to_anybody());
+        if (hands_over || listed.list.has_atomics) {
+            hand_in.take(*listed.region, listed.cell, listed.list, hands_over, gained);
             continue;
         }
         GlobalLaunchShadow::Touch touch{.region = listed.region, .cell = listed.cell};

@@ -244,6 +244,7 @@ void GlobalShadow::start_block(GlobalLaunchShadow& launch, std::uint64_t block) 
     lets_next_start_unwaited_ = false;
     bulk_.reset();
     hand_over_.start_block(block);
+    cluster_.start_block();
     if (lists_) forget_lists();
 }
 
@@ -597,7 +598,7 @@ void GlobalShadow::meet_readers(const Cell& c, const char* does, std::uintptr_t 
 
 void GlobalShadow::unwritten(std::uintptr_t address, const GlobalAccessRecord& reader, std::uint32_t warp_interval) {
     if (ScopedLeniency::active()) return;
-    if (hand_over_.has_any() && leave_to_launch(address, reader, warp_interval)) return;
+    if ((hand_over_.has_any() || cluster_.is_of_cluster()) && leave_to_launch(address, reader, warp_interval)) return;
     faults_.fail(
         {.fault = Fault::unwritten_read,
          .first = {reader.thread, reader.site},

@@ -17,6 +17,7 @@
 #include "common/simt/language/cuda_names.h"
 #include "common/simt/memory/atomic_board.h"
 #include "common/simt/memory/chunk_index.h"
+#include "common/simt/memory/cluster_knowledge.h"
 #include "common/simt/memory/global_memory.h"
 #include "common/simt/memory/global_sums.h"
 #include "common/simt/memory/hand_over.h"
@@ -272,6 +273,16 @@ class GlobalShadow {
 
     /// How threads of this block hand over to others, and take over from them.
     HandOver& hand_over() { return hand_over_; }
+
+    /// The block is one of a cluster, whose clocks tell what it knows of the others: see ClusterKnowledge.
+    void join_cluster(std::vector<std::uint64_t> numbers, int rank, int threads) {
+        cluster_.join(std::move(numbers), rank, threads);
+        begin_to_list();
+    }
+    /// What is published besides: what the thread knows by its cluster.
+    KnowledgePtr with_cluster(const Moment& now, const KnowledgePtr& published) {
+        return published && cluster_.is_of_cluster() ? joined(published, known_at(now)) : published;
+    }
     Moment moment(int thread, std::uint32_t warp_interval) const {
         return {thread, warp_interval, since_, block_interval_, clocks_};
     }
@@ -419,6 +430,7 @@ class GlobalShadow {
                                 std::uint32_t warp_interval, std::uint64_t number = 0, bool looks = false);
     Listed& listed_at(std::uintptr_t address);
     bool leave_to_launch(std::uintptr_t address, const GlobalAccessRecord& reader, std::uint32_t warp_interval);
+    KnowledgePtr known_at(const Moment& now);
     void forget_lists();
     void hand_in_lists();
 
@@ -457,6 +469,7 @@ class GlobalShadow {
     HandOver hand_over_;
     /// So far the block has neither clocks nor lists nor copies: whole kernels are so, and pay for nothing else.
     bool is_plain_ = true;
+    ClusterKnowledge cluster_;
     bool lists_ = false;
     std::unordered_map<std::uintptr_t, Listed> listed_;       // by the address of the cell
     std::unordered_map<std::uintptr_t, AtomicNote> atomics_;  // likewise

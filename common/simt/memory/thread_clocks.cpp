@@ -27,7 +27,9 @@ void ThreadClocks::join(ClusterClock& clock, const ClusterClock& other) {
 
 void ThreadClocks::Clock::join(const Clock& other) {
     Past::join(other);
-    if (!other.others.empty()) ThreadClocks::join(others, other.others);
+    if (other.others.empty()) return;
+    ThreadClocks::join(others, other.others);
+    ++version;
 }
 
 void ThreadClocks::start_block(int threads, int blocks, int rank) {
@@ -78,6 +80,7 @@ void ThreadClocks::acquire_from_cluster(int thread, const ClusterClock& from) {
     Clock& mine = of_[std::size_t(thread)];
     if (rank_ < from.size()) mine.Past::join(from[rank_]);
     if (mine.others.empty()) return;
+    ++mine.version;
     for (std::size_t rank = 0; rank < from.size(); ++rank)
         if (rank != rank_) mine.others[rank].join(from[rank]);
 }

@@ -55,7 +55,8 @@ class ThreadClocks {
 
     /// What one thread passes on to another of its block.
     struct Clock : Past {
-        ClusterClock others{};  ///< of the other blocks; empty without a cluster
+        ClusterClock others{};      ///< of the other blocks; empty without a cluster
+        std::uint64_t version = 0;  ///< another one whenever something may be new in them
 
         void join(const Clock& other);
         void clear() { *this = {}; }
@@ -104,6 +105,9 @@ class ThreadClocks {
     static std::size_t place_in(int threads, int who) {
         return is_agent(who) ? std::size_t(threads + who - kFirstAgent) : std::size_t(who);
     }
+
+    /// What the thread knows.
+    const Clock& of(int thread) const { return of_[std::size_t(thread)]; }
 
     /// What the thread passes on to other blocks, and learns from them.
     void release_to_cluster(const Now&, ClusterClock& into) const;

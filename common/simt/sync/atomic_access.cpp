@@ -52,8 +52,10 @@ void access_atomically(const AtomicPlace& place, const AtomicUse& use, AtomicOpe
     }
 
     HandOver& hand_over = block.global.hand_over();
-    const KnowledgePtr published =
-        use.modifies ? hand_over.published(now(block), use.releases, block.shared.block_interval()) : nullptr;
+    KnowledgePtr published;
+    if (use.modifies)
+        published = block.global.with_cluster(
+            now(block), hand_over.published(now(block), use.releases, block.shared.block_interval()));
     AtomicBoard& board = place.is_shared ? block.companion<SharedBoard>().board : block.global.launch().board();
     void* const element = const_cast<void*>(place.address);
     (void)*static_cast<const volatile char*>(element);  // a stray pointer is found out before the board is locked
