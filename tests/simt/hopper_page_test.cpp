@@ -228,6 +228,47 @@ __global__ void __launch_bounds__(384, 1) hand_over() {
         claim_registers<Claimed>();
 }
 
+/// The sums of the columns of K, which come in `tiles` tiles of 64, by two blocks: each fetches half of every tile, for
+/// both, and adds up all of it.
+__global__ void __launch_bounds__(96)
+    shared_tiles_kernel(const __grid_constant__ TensorMap<const f16, 2> K_map, GlobalTensor<float, 2> sums, int tiles) {
+    SharedArena arena;
+    const auto K_ring = arena.panels<f16, 2 * 64, 64, Swizzle::b128>("K");
+    const auto full = arena.barriers<2>("full"), empty = arena.barriers<2>("empty");
+    const int rank = cluster_rank(), column = int(threadIdx.x) - 32;
+    if (threadIdx.x == 0) {
+        for (int s = 0; s < 2; ++s) {
+            full[s].init(1);
+            empty[s].init(2 * 64);  // the readers of both blocks
+        }
+        publish_barriers();
+    }
+    cluster_sync();  // the barriers of both blocks exist
+    RingPosition<2> at;
+    for (int j = 0; j < tiles; ++j, at.next()) {
+        if (threadIdx.x == 0) {
+            const auto half = K_ring.rows_from<32>(64 * at.stage + 32 * rank);
+            empty[at.stage].wait_in_cluster(at.parity ^ 1);  // in both blocks its readers are done
+            full[at.stage].arrive_expecting(64 * 64 * 2);    // both halves
+            tma_load_for_cluster(half, K_map, {32 * rank, 64 * j}, full[at.stage], 0b11);
+        } else if (column >= 0) {
+            full[at.stage].wait(at.parity);
+            float sum = 0.0f;
+            for (int r = 0; r < 64; ++r) sum += float(K_ring(64 * at.stage + r, column));
+            sums(rank, 64 * j + column) = sum;
+            for (int b = 0; b < 2; ++b) in_block(empty[at.stage], b).arrive();
+        }
+    }
+    cluster_sync();  // nobody ends while arrivals are on their way to him
+}
+
+/// y(0) = the number of block 1, and the other way round, so its author thinks.
+__global__ void neighbour_at_once(GlobalTensor<float, 1> y) {
+    const auto number = SharedArena().tile<float, 1, 1>("number");
+    number(0, 0) = float(blockIdx.x);
+    y(blockIdx.x) = in_block(number, cluster_rank() ^ 1)(0, 0);
+}
+
 /// Two warpgroups meet, so its author thinks.
 __global__ void two_counts() {
     if (threadIdx.x < 128)
@@ -266,7 +307,11 @@ class HopperPage : public ::testing::Test {
     std::optional<MachineError> fault_in(const char* name, const Shape& shape, void (*kernel)(Parameters...),
                                          const Arguments&... arguments) {
         try {
-            launch(name, config_of(shape), kernel, arguments...);
+            cudaLaunchAttribute attribute = cluster_dimension(shape.cluster.x);
+            cudaLaunchConfig_t config = config_of(shape);
+            config.attrs = &attribute;
+            config.numAttrs = shape.cluster.x > 0;
+            launch(name, config, kernel, arguments...);
         } catch (const MachineError& error) {
             return error;
         }
@@ -350,6 +395,30 @@ TEST_F(HopperPage, TheTileGoesThereAndBack) {
 TEST_F(HopperPage, TheTurnsAreTaken) {
     launch("turns_kernel", config_of({.block = 256, .shared_bytes = 16}), turns_kernel, y_.view<1>(), 5);
     EXPECT_EQ(y_.base[0], 10.0f);
+}
+
+TEST_F(HopperPage, TwoBlocksShareTiles) {
+    constexpr int columns = 128;
+    for (int i = 0; i < 64 * columns; ++i) keys_.base[i] = f16(float(i % 5 - 2));
+    Buffer<float> sums("sums", {2, columns});
+    cudaLaunchAttribute attribute = cluster_dimension(2);
+    cudaLaunchConfig_t config = config_of({.grid = 2, .block = 96, .shared_bytes = 2 * kTile + 64});
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+    launch("shared_tiles_kernel", config, shared_tiles_kernel,
+           tile_map<const f16, 2, 32, 64, Swizzle::b128>(of_keys(columns)), sums.view<2>(), columns / 64);
+    for (int b = 0; b < 2; ++b)
+        for (int c = 0; c < columns; ++c) {
+            float sum = 0;
+            for (int r = 0; r < 64; ++r) sum += float(keys_.base[r * columns + c]);
+            ASSERT_EQ(sums.base[b * columns + c], sum) << b << ", " << c;
+        }
+}
+
+TEST_F(HopperPage, Neighbours) {
+    const Shape pair{.grid = 2, .block = 1, .shared_bytes = 16, .cluster = 2};
+    expect_on_machine_page(Fault::cluster_misuse, "neighbour_at_once", pair, neighbour_at_once, y_.view<1>());
+    expect_on_hopper_page(Fault::cluster_misuse, "neighbour_at_once", pair, neighbour_at_once, y_.view<1>());
 }
 
 TEST_F(HopperPage, CopiesAndBarriers) {
