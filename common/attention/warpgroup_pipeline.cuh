@@ -110,11 +110,13 @@ struct Pipeline {
     __device__ __forceinline__ static void fetch(const Keys& ring, const simt::TensorMap<T, 4>& map,
                                                  const Barriers& full, const Barriers& empty, Position& at,
                                                  const QueryTile& tile, int j) {
+        // BEGIN SOLUTION ring: wait until the stage is free; say what is to come; ask for it; on to the next stage
         empty[at.stage].wait(at.parity ^ 1);  // whoever used the stage last is done with it
         full[at.stage].arrive_expecting(B_c * D * int(sizeof(T)));
         simt::tma_load<simt::Reuse::soon>(stage_of(ring, at.stage), map, {tile.b, tile.kv_head, j * B_c, 0},
                                           full[at.stage]);
         at.next();
+        // END SOLUTION ring
     }
 
     /// Asks for all that a tile of queries needs which sees `visited` tiles of keys, at least one: from right to left,

@@ -47,11 +47,14 @@ struct RunningRows {
 template <int N, class Queries, class Keys>
 __device__ __forceinline__ void begin_scores(simt::Accumulator<N>& S_ij, const Queries& Q_i,
                                              const WarpgroupOwner& owner, const Keys& K_j) {
+    // BEGIN SOLUTION products: S_ij = Q_i K_j^T for the rows from owner.first_row on, 16 columns a step; one group
     simt::begin_products(S_ij);
 #pragma unroll
     for (int k = 0; k < Queries::columns(); k += 16)
         simt::multiply(S_ij, simt::k_major(Q_i, owner.first_row, k), simt::k_major(K_j, 0, k), k != 0);
     simt::commit_products();
+    //= (void)S_ij, (void)Q_i, (void)owner, (void)K_j;
+    // END SOLUTION products
 }
 
 /// O_i += P_ij V_j, begun.
@@ -59,9 +62,12 @@ template <class T, int D, int Steps, class Values>
 __device__ __forceinline__ void begin_values(simt::Accumulator<D>& O_i, simt::OperandA<T> (&P_ij)[Steps],
                                              const Values& V_j) {
     simt::begin_products(O_i, P_ij);
+    // BEGIN SOLUTION products: O_i += P_ij V_j, 16 keys a step; one group
 #pragma unroll
     for (int k = 0; k < Steps; ++k) simt::multiply(O_i, P_ij[k], simt::mn_major(V_j, 16 * k, 0), true);
     simt::commit_products();
+    //= (void)V_j;
+    // END SOLUTION products
 }
 
 /// The same for keys from 16 `first` on, while older products of O_i are under way, with operands that none of them

@@ -22,7 +22,7 @@ from ._library import load
 
 __all__ = [
     "AttentionResult", "Mask", "attention", "block_softmax", "causal_forward", "choose", "fa1_forward", "fa2_forward",
-    "flash_decode", "flash_decode_parts", "library_path", "merge_partials", "mma_forward", "online_attention",
+    "flash_decode", "flash_decode_parts", "hopper_forward", "library_path", "merge_partials", "mma_forward", "online_attention",
     "online_softmax", "q_blocked_attention", "qv_blocked_attention", "safe_softmax", "standard_attention",
 ]
 
@@ -49,17 +49,21 @@ class AttentionResult(NamedTuple):
 def choose(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, mask: Mask = "none") -> str:
     """The name of the function that `attention` calls for such tensors.
 
-    flash_decode for up to 16 query tokens, where the keys and not the queries must fill the device; else mma_forward for
-    float16 and bfloat16, unless the GPU is older than Ampere; else causal_forward where there is a mask, and fa2_forward
-    where there is none. (flash_decode knows no causal_top_left.) Each then chooses the faster of its kernels for the
-    device.
+    flash_decode for up to 16 query tokens, where the keys and not the queries must fill the device; else, for float16 and
+    bfloat16, hopper_forward on a Hopper GPU (H100, H200), and mma_forward unless the GPU is older than Ampere; else
+    causal_forward where there is a mask, and fa2_forward where there is none. (flash_decode knows no causal_top_left.) Each
+    then chooses the faster of its kernels for the device.
     """
     if mask not in ("none", "causal_bottom_right", "causal_top_left"):
         raise ValueError(f'mask: it is "{mask}"; accepted are none, causal_bottom_right, causal_top_left')
     if q.dim() == 4 and q.shape[2] <= _FEW_QUERIES and mask != "causal_top_left":
         return "flash_decode"
-    if q.dtype in (torch.float16, torch.bfloat16) and not (q.is_cuda and torch.cuda.get_device_capability(q.device) < (8, 0)):
-        return "mma_forward"
+    if q.dtype in (torch.float16, torch.bfloat16):
+        capability = torch.cuda.get_device_capability(q.device) if q.is_cuda else None
+        if capability == (9, 0):
+            return "hopper_forward"
+        if capability is None or capability >= (8, 0):
+            return "mma_forward"
     return "fa2_forward" if mask == "none" else "causal_forward"
 
 
@@ -69,6 +73,8 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, mask: Mask =
     rung = choose(q, k, v, mask=mask)
     if rung == "flash_decode":
         return flash_decode(q, k, v, mask=mask, scale=scale)
+    if rung == "hopper_forward":
+        return hopper_forward(q, k, v, mask=mask, scale=scale)
     if rung == "mma_forward":
         return mma_forward(q, k, v, mask=mask, scale=scale)
     if rung == "fa2_forward":
@@ -137,6 +143,14 @@ def mma_forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, mask: Mask
     """FlashAttention-2 on tensor cores, for float16 and bfloat16 (Dao 2023, Algorithm 1). What a query may not see does
     not reach its row, NaN and infinities included. (Phase 6)"""
     return AttentionResult(*_ops.mma_forward(q, k, v, mask=mask, scale=scale))
+
+
+def hopper_forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, mask: Mask = "none",
+                   scale: float | None = None) -> AttentionResult:
+    """FlashAttention-3 on Hopper GPUs (H100, H200), for float16 and bfloat16 (Shah et al. 2024). What a query may not see
+    does not reach its row, NaN and infinities included. Tensors whose rows do not begin at multiples of 16 bytes are
+    copied first, as are tensors expanded along heads or sequences. RuntimeError on any other device. (Phase 7)"""
+    return AttentionResult(*_ops.hopper_forward(q, k, v, mask=mask, scale=scale))
 
 
 def flash_decode(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, kv_lengths: torch.Tensor | None = None,
