@@ -51,6 +51,7 @@ function eventText(launch, e) {
   const phase = barrier?.numbered ? `opening ${e.number + 1}` : `phase ${e.number}`;
   const reads = e.boxes.filter(a => !a.write), writes = e.boxes.filter(a => a.write);
   const many = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
+  const groups = e.last === undefined ? `group ${e.number}` : `groups ${e.number} to ${e.last}`;
   const then = e.until === undefined ? ", and never goes on" : `; goes on in moment ${e.until + 1}`;
   switch (e.kind) {
     case "init": return `makes ${name}: ${many(e.number, "arrival")} end${e.number === 1 ? "s" : ""} a phase`;
@@ -60,8 +61,8 @@ function eventText(launch, e) {
     case "over": return `${name}: ${phase} is over`;
     case "copy": return `asks for ${boxesText(launch, reads) || "zeros"} to ${boxesText(launch, writes)}, ${bytesText(e.bytes)}, which report to ${name}, ${phase}`;
     case "land": return `${name}: ${bytesText(e.bytes)} have come, ${phase}`;
-    case "multiply": return `issues ${many(e.times ?? 1, "product")} of group ${e.number}: the tensor cores read ${boxesText(launch, reads)}`;
-    case "commit": return `closes group ${e.number} of products`;
+    case "multiply": return `issues ${many(e.times ?? 1, "product")} of ${groups}: the tensor cores read ${boxesText(launch, reads)}`;
+    case "commit": return `closes ${groups} of products`;
     case "wait_products": return e.number > 0 ? `waits for products up to group ${e.number - 1}${then}` : "has no products to wait for yet";
     case "store": return `asks to store ${boxesText(launch, reads)} to ${boxesText(launch, writes)}, ${bytesText(e.bytes)}`;
     case "commit_stores": return `closes group ${e.number} of stores`;
@@ -77,6 +78,26 @@ function eventText(launch, e) {
 function inOrder(events) {
   const ends = e => e.kind.startsWith("wait") && e.until !== e.moment;
   return [...events.filter(e => !ends(e)), ...events.filter(ends)];
+}
+
+/** One event for the products that one line issues in a moment, in group after group, and for the groups that it closes. */
+function together(events) {
+  const lines = new Map();
+  for (const e of events) {
+    const key = ["multiply", "commit"].includes(e.kind) ? `${e.kind} ${e.site}` : e, known = lines.get(key);
+    if (!known) { lines.set(key, {...e, boxes: e.boxes.map(a => ({...a, first: [...a.first], last: [...a.last]}))}); continue; }
+    known.last = e.number;
+    known.times = (known.times ?? 1) + (e.times ?? 1);
+    for (const box of e.boxes) {
+      const same = known.boxes.find(a => a.object === box.object);
+      if (!same) known.boxes.push(box);
+      else for (const d in box.first) {
+        same.first[d] = Math.min(same.first[d], box.first[d]);
+        same.last[d] = Math.max(same.last[d], box.last[d]);
+      }
+    }
+  }
+  return [...lines.values()];
 }
 
 /** What the threads of a party read, show and write in a moment, beside what they have set off. */

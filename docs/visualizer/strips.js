@@ -78,8 +78,14 @@ function productStrips(launch, block) {
       if (g.lane < 0) g.lane = lanes.length;
       lanes[g.lane] = g.done ?? end;
     }
-    const each = (height - 3) / lanes.length;
-    return strip(`products of ${party.name}`, "", `groups of products that ${party.name} has under way`, height, x => groups.map(g =>
+    const each = (height - 3) / lanes.length, title = `groups of products that ${party.name} has under way`;
+    if (lanes.length > 3)  // too many for a bar each: how many there are
+      return strip(`products of ${party.name}`, "", title, height, x => block.moments.map(({number: m}) => {
+        const now = groups.filter(g => g.begun <= m && m < (g.done ?? end));
+        return now.length ? cell(x, m, m, height, {kind: "product", site: now[0].site, text: `${now.length}`,
+                                                   title: `${now.length} group${now.length > 1 ? "s" : ""} of products under way`}) : "";
+      }).join(""));
+    return strip(`products of ${party.name}`, "", title, height, x => groups.map(g =>
       `<rect class="product" x="${x(g.begun) + .5}" y="${1.5 + g.lane * each}" width="${x(g.done ?? end) - x(g.begun) - 1}" ` +
       `height="${Math.max(1, each - .7)}" rx="1.5" data-site="${g.site}"><title>` +
       escape(`group ${g.number}: ${g.products} product${g.products > 1 ? "s" : ""} under way, read ${boxesText(launch, g.boxes)}`) +
@@ -153,7 +159,7 @@ class Strips {
   makeStrips(box, room, launch, block) {
     const strips = stripsOf(launch, block), count = block.moments.length, narrow = room < 480;
     const widest = Math.max(...strips.map(s => 6.2 * s.name.length + (s.soft ? 10 + 5.9 * s.soft.length : 0)));
-    const names = narrow ? 96 : Math.min(270, widest), each = Math.max(9, Math.min(30, (room - names - 4) / count));
+    const names = narrow ? 96 : Math.min(270, widest), each = Math.max(9, Math.min(42, (room - names - 4) / count));
     const x = moment => names + moment * each;
     this.scale = {x, names, each};
     let y = 14, svg = "";
@@ -215,7 +221,7 @@ class Strips {
       return part(party.name, party.role, [
         ...(idle(p) ? [eventLine(idle(p), "idle")] : []),
         ...sites.map(site => line(site, momentText(launch, {access: access.filter(a => a.site === site), show: []}))),
-        ...inOrder(moment.events.filter(e => e.party === p)).map(e => eventLine(e))]);
+        ...together(inOrder(moment.events.filter(e => e.party === p))).map(e => eventLine(e))]);
     }).join("") + part("comes to pass", "", moment.events.filter(e => e.party === undefined).map(e => eventLine(e)));
     for (const item of list.querySelectorAll("li[data-site]")) {
       item.onclick = () => this.chooseSite(Number(item.dataset.site));

@@ -51,6 +51,9 @@ class HopperTrace : public ::testing::Test {
         return log.launches().front();
     }
 
+  protected:
+    const Device cpu_device_before_ = cpu_device();
+
   private:
     const ScopedCpuDevice imitated_{device_from(device_profile("h100"))};
 };
@@ -143,6 +146,11 @@ TEST_F(TraceOfRing, NamesItsPartiesByWhatTheyDo) {
     EXPECT_EQ(block().parties[4].role, "issues copies");
     EXPECT_EQ(block().parties[4].first_thread, 128);
     EXPECT_EQ(block().parties[4].threads, 32);
+}
+
+TEST_F(TraceOfRing, KnowsTheDeviceThatWasImitated) {
+    EXPECT_EQ(launch_.device.name, device_from(device_profile("h100")).name);
+    EXPECT_NE(launch_.device.name, cpu_device_before_.name);
 }
 
 TEST_F(TraceOfRing, ListsItsBarriers) {
@@ -404,7 +412,9 @@ TEST_F(HopperTrace, AStoreIsCommittedReadAndDone) {
     EXPECT_EQ(store.asked, 1);  // the tile was written in the moment before
     for (int m = 0; m < int(block.moments.size()); ++m)
         for (const TracedAccess& a : block.moments[std::size_t(m)].accesses)
-            if (a.site.line() == line_of(kFile, "write_again")) EXPECT_EQ(m, store.done);  // nothing happens in between
+            if (a.site.line() == line_of(kFile, "write_again")) {
+                EXPECT_EQ(m, store.done);  // nothing happens in between
+            }
     EXPECT_EQ(events(launch, Kind::store).size(), 1u);
     EXPECT_EQ(events(launch, Kind::commit_stores).at(0).event->site.line(), line_of(kFile, "commit_store"));
     EXPECT_EQ(events(launch, Kind::wait_read).at(0).event->site.line(), line_of(kFile, "wait_read"));

@@ -165,7 +165,7 @@ Json problem_of(const TracedRun& run) {
 }
 
 Json json_of(const TracedRun& run) {
-    const simt::Device device = simt::cpu_device();
+    const simt::Device device = run.launches.empty() ? simt::cpu_device() : run.launches.front().device;
     Json json = {{"phase", run.phase},
                  {"title", run.title},
                  {"entry", run.kernel},

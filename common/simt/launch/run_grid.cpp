@@ -154,6 +154,7 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
         trace->begin_launch({.kernel = name,
                              .grid = {config.gridDim.x, config.gridDim.y, config.gridDim.z},
                              .block = {config.blockDim.x, config.blockDim.y, config.blockDim.z},
+                             .device = device,
                              .shared_bytes_per_block = config.dynamicSmemBytes});
 
     const bool early = may_start_early(config);

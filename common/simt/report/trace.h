@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/simt/device/device.h"
 #include "common/simt/report/launch_log.h"
 #include "common/simt/report/source_site.h"
 #include "common/simt/report/trace_events.h"
@@ -76,6 +77,7 @@ struct LaunchTrace {
     std::string kernel;  ///< its name
     /// Blocks along x, y and z, and threads of a block.
     std::array<unsigned, 3> grid{}, block{};
+    Device device = {};                        ///< that the machine imitated
     std::size_t shared_bytes_per_block = 0;    ///< that the launch asked for
     std::vector<TracedTensor> tensors = {};    ///< in the order in which they were first touched
     std::vector<TracedTile> tiles = {};        ///< likewise
