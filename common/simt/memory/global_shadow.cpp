@@ -436,18 +436,6 @@ GlobalShadow::Chunk& GlobalShadow::chunk_of(const GlobalRegion& region, std::siz
     return chunks_[recent_chunk_];
 }
 
-bool GlobalShadow::write_races_with(const Cell& c, int thread) const {
-    return c.write_interval == block_interval_ && c.writer != thread &&
-           !(same_warp(c.writer, thread) && c.write_warp_interval < since_) &&
-           !(clocks_ && c.writer != kAtomics && clocks_->knows(thread, c.writer, c.write_warp_interval));
-}
-
-bool GlobalShadow::noted_read_races_with(const Cell& c, int thread) const {
-    if (c.read_interval != block_interval_) return false;
-    const bool ordered = same_warp(c.reader, thread) && c.read_warp_interval < since_;
-    return c.readers == Readers::several_warps || (!ordered && (c.readers == Readers::one_warp || c.reader != thread));
-}
-
 void GlobalShadow::touch(bool write, const GlobalRegion& region, std::uintptr_t address, std::size_t bytes,
                          const GlobalAccessRecord& access, std::uint32_t warp_interval) {
     // A vector may begin before the region, and end behind it.

@@ -388,10 +388,19 @@ class GlobalShadow {
     template <bool plain>
     void write_cell(Cell& c, std::uintptr_t address, const GlobalAccessRecord& access, std::uint32_t warp_interval);
     static bool same_warp(int a, int b) { return a / 32 == b / 32; }
-    bool write_races_with(const Cell& c, int thread) const;
+    [[gnu::always_inline]] bool write_races_with(const Cell& c, int thread) const {
+        return c.write_interval == block_interval_ && c.writer != thread &&
+               !(same_warp(c.writer, thread) && c.write_warp_interval < since_) &&
+               !(clocks_ && c.writer != kAtomics && clocks_->knows(thread, c.writer, c.write_warp_interval));
+    }
     void meet_readers_inline(const Cell& c, const char* does, std::uintptr_t address, const GlobalAccessRecord& access);
     void meet_readers(const Cell& c, const char* does, std::uintptr_t address, const GlobalAccessRecord& access);
-    bool noted_read_races_with(const Cell& c, int thread) const;
+    [[gnu::always_inline]] bool noted_read_races_with(const Cell& c, int thread) const {
+        if (c.read_interval != block_interval_) return false;
+        const bool ordered = same_warp(c.reader, thread) && c.read_warp_interval < since_;
+        return c.readers == Readers::several_warps ||
+               (!ordered && (c.readers == Readers::one_warp || c.reader != thread));
+    }
     int noted_reader_unknown_to(const Cell& c, int thread) const;
     bool written_here(const Cell& c) const { return c.write_interval >= first_interval_; }
 
