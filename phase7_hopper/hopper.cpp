@@ -59,18 +59,18 @@ void check_hopper(const std::string& name, const torch::Tensor& q, std::size_t s
 }
 
 const Kernel kPlain{.name = "hopper_plain_forward",
-                        .on_cpu = cpu::launch_hopper,
-                        .on_cuda = cuda::launch_hopper,
-                        .bytes = cpu::hopper_bytes,
-                        .shared_bytes = cpu::hopper_shared_bytes,
-                        .check = check_hopper};
+                    .on_cpu = cpu::launch_hopper,
+                    .on_cuda = cuda::launch_hopper,
+                    .bytes = cpu::hopper_bytes,
+                    .shared_bytes = cpu::hopper_shared_bytes,
+                    .check = check_hopper};
 
 const Kernel kTurns{.name = "hopper_turns_forward",
-                        .on_cpu = cpu::launch_hopper_turns,
-                        .on_cuda = cuda::launch_hopper_turns,
-                        .bytes = cpu::hopper_turns_bytes,
-                        .shared_bytes = cpu::hopper_turns_shared_bytes,
-                        .check = check_hopper};
+                    .on_cpu = cpu::launch_hopper_turns,
+                    .on_cuda = cuda::launch_hopper_turns,
+                    .bytes = cpu::hopper_turns_bytes,
+                    .shared_bytes = cpu::hopper_turns_shared_bytes,
+                    .check = check_hopper};
 
 Kernel overlapped(const char* name) {
     return {.name = name,
@@ -83,11 +83,11 @@ Kernel overlapped(const char* name) {
 const Kernel kOverlapped = overlapped("hopper_overlapped_forward");
 
 const Kernel kParts{.name = "hopper_forward",
-                        .on_cpu = cpu::launch_hopper_parts,
-                        .on_cuda = cuda::launch_hopper_parts,
-                        .bytes = cpu::hopper_parts_bytes,
-                        .shared_bytes = cpu::hopper_parts_shared_bytes,
-                        .check = check_hopper};
+                    .on_cpu = cpu::launch_hopper_parts,
+                    .on_cuda = cuda::launch_hopper_parts,
+                    .bytes = cpu::hopper_parts_bytes,
+                    .shared_bytes = cpu::hopper_parts_shared_bytes,
+                    .check = check_hopper};
 const Kernel kBeyondParts = overlapped("hopper_forward");
 
 const Kernel& only_plain(const AttentionArguments&) { return kPlain; }

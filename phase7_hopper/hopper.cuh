@@ -38,7 +38,7 @@ namespace ladder::SIMT_MACHINE {
 /// Who does what, for head dimension D.
 template <int HeadDim>
 struct HopperLesson {
-    static constexpr int D = HeadDim;
+    static constexpr int D = HeadDim;                                           ///< the head dimension
     static constexpr int B_r = 64, B_c = D <= 128 ? 128 : D == 192 ? 112 : 80;  ///< queries and keys of a tile
     static constexpr int threads = simt::kWarpgroup;                            ///< of a block
     static constexpr std::size_t shared_bytes =

@@ -18,9 +18,9 @@ namespace ladder {
 /// of 16 bytes, which is so wherever D is no multiple of 8, and one that is expanded along its heads or sequences.
 ///
 /// Runs on the device that holds the tensors. For head dimensions up to 128 with the kernel of hopper_parts.cuh;
-/// beyond, and where loops are short, with that of hopper_overlapped.cuh. Throws std::invalid_argument on bad input,
-/// float32 among it, and std::runtime_error for a device without wgmma, before anything is launched; on other devices
-/// there is phase 6.
+/// beyond, and from 65 on where loops are short (short_loops.h), with that of hopper_overlapped.cuh. Throws
+/// std::invalid_argument on bad input, float32 among it, and std::runtime_error for a device without wgmma, before
+/// anything is launched; on other devices there is phase 6.
 AttentionResult hopper_forward(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                const AttentionOptions& options = {});
 

@@ -36,12 +36,12 @@ namespace ladder::SIMT_MACHINE {
 /// Who does what, for head dimension D.
 template <int HeadDim, int Keys, int Parts>
 struct HopperParts {
-    static constexpr int D = HeadDim, consumers = 3, B_r = 64 * consumers;
-    static constexpr int B_c = Keys;               ///< keys
-    static constexpr int parts = Parts;            ///< of a tile's weights
-    static constexpr int part = B_c / 16 / parts;  ///< times 16 keys each
-    static constexpr int stages = 2;               ///< of K_j and V_j
-    static constexpr int threads = simt::kWarpgroup * (1 + consumers);
+    static constexpr int D = HeadDim, consumers = 3, B_r = 64 * consumers;   ///< head dimension, warpgroups, queries
+    static constexpr int B_c = Keys;                                         ///< keys
+    static constexpr int parts = Parts;                                      ///< of a tile's weights
+    static constexpr int part = B_c / 16 / parts;                            ///< times 16 keys each
+    static constexpr int stages = 2;                                         ///< of K_j and V_j
+    static constexpr int threads = simt::kWarpgroup * (1 + consumers);       ///< of a block
     static constexpr bool persistent = false;                                ///< a block takes one tile of queries
     static constexpr int producer_registers = 32, consumer_registers = 160;  ///< of 128 each at the start
     static_assert(16 * part * parts == B_c);
@@ -52,15 +52,15 @@ template <int D>
 struct HopperPartsFor;
 template <>
 struct HopperPartsFor<64> {
-    using Shape = HopperParts<64, 160, 10>;
+    using Shape = HopperParts<64, 160, 10>;  ///< 64 x consumers queries by so many keys
 };
 template <>
 struct HopperPartsFor<96> {
-    using Shape = HopperParts<96, 128, 8>;
+    using Shape = HopperParts<96, 128, 8>;  ///< 64 x consumers queries by so many keys
 };
 template <>
 struct HopperPartsFor<128> {
-    using Shape = HopperParts<128, 128, 4>;
+    using Shape = HopperParts<128, 128, 4>;  ///< 64 x consumers queries by so many keys
 };
 
 template <class T, class Shape>

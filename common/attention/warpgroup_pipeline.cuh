@@ -34,17 +34,19 @@ inline constexpr int kClearingWarps = 3;
 /// and consumers.
 template <class T, class Shape>
 struct Pipeline {
-    static constexpr int D = Shape::D, B_r = Shape::B_r, B_c = Shape::B_c, stages = Shape::stages;
+    static constexpr int D = Shape::D, B_r = Shape::B_r, B_c = Shape::B_c, stages = Shape::stages;  ///< its sizes
+    /// Tiles of queries.
     using Queries = simt::PanelTile<T, B_r, D, kRowSwizzle<D>>;
+    /// And all stages of keys or values.
     using Keys = simt::PanelTile<T, stages * B_c, D, kRowSwizzle<D>>;
     using Position = simt::RingPosition<stages>;  ///< of a tile of keys or values in its ring
 
-    Queries Q_i;
-    Keys K_ring, V_ring;
+    Queries Q_i;                                           ///< the tile of queries
+    Keys K_ring, V_ring;                                   ///< stages of keys and of values
     Queries staging;                                       ///< where O_i leaves from
     simt::SharedTile<int, 1, 4 * Shape::consumers> stray;  ///< of each consumer warp: whether its O_i is not finite
-    simt::SharedBarriers<1> Q_full, Q_empty;
-    simt::SharedBarriers<stages> K_full, K_empty, V_full, V_clear, V_empty;
+    simt::SharedBarriers<1> Q_full, Q_empty;               ///< see the table
+    simt::SharedBarriers<stages> K_full, K_empty, V_full, V_clear, V_empty;  ///< one for each stage
 
     /// Bytes of shared memory for all of it. What is carved comes in pieces of 16.
     static constexpr std::size_t shared_bytes = (Shape::persistent ? 2 : 1) * simt::panel_bytes<T>(B_r, D) +

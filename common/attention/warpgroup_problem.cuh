@@ -18,7 +18,7 @@ namespace ladder::SIMT_MACHINE {
 /// The maps of Q, K, V and O for tiles of B_r queries and B_c keys. O leaves a warp's 16 rows at a time.
 template <class T, int D, int B_r, int B_c>
 struct ForwardMaps {
-    simt::TensorMap<T, 4> Q, K, V, O;
+    simt::TensorMap<T, 4> Q, K, V, O;  ///< of the tensors
     /// Throws std::invalid_argument for a tensor that the accelerator cannot address.
     explicit ForwardMaps(const AttentionArguments& a)
         : Q(simt::tile_map<T, 4, B_r, D, kRowSwizzle<D>>(a.q)),
@@ -33,11 +33,11 @@ struct ForwardProblem {
     simt::GlobalTensor<const T, 4> V;  ///< [B, Hkv, Sk, D], for what is not finite in it
     simt::GlobalTensor<float, 3> LSE;  ///< [B, Hq, Sq]
     int batch, query_heads, group;     ///< `group` neighbouring query heads read the same keys and values
-    int query_length, key_length;
-    float scale;  ///< factor on Q K^T
-    Mask mask;
-    int heads_at_once;  ///< that walk side by side, from their longest tiles to their shortest
-    int tiles;          ///< of queries, of all heads
+    int query_length, key_length;      ///< Sq and Sk
+    float scale;                       ///< factor on Q K^T
+    Mask mask;                         ///< which keys a query sees
+    int heads_at_once;                 ///< that walk side by side, from their longest tiles to their shortest
+    int tiles;                         ///< of queries, of all heads
 
     /// Reads them off.
     ForwardProblem(const AttentionArguments& a, int B_r)
@@ -66,7 +66,7 @@ struct ForwardProblem {
 
 /// A tile of queries: which head it is of, and where it begins.
 struct QueryTile {
-    int b, h, kv_head, first_query;
+    int b, h, kv_head, first_query;  ///< its sequence, its head, the head of its keys, its first row
 
     /// Tile `number` of all, in an order in which the longest of `heads_at_once` heads come first.
     template <class T>

@@ -3,7 +3,7 @@
   python3 common/cli/measure_registers.py [ARCHITECTURE…]     writes rung/registers.json of each phase
 
 Compiles every kernel with the nvcc on PATH (or in /usr/local/cuda/bin) for the given compute capabilities, such as 90; without
-any, for all that the device profiles have and this nvcc knows. No GPU is needed; it takes a few minutes for each on one core, and takes all there are.
+any, for all that the device profiles have and this nvcc knows. Kernels for Hopper alone are compiled for 90a. No GPU is needed; it takes a few minutes for each on one core, and takes all there are.
 """
 
 import concurrent.futures
@@ -24,6 +24,12 @@ CAPABILITIES = ["61", "70", "75", "80", "86", "89", "90", "100", "120"]
 
 def kernel_files(phase):
     return [path for path in sorted(phase.glob("*.cuh")) if "__global__" in path.read_text()]
+
+
+def hopper_kernels(phase):
+    """Names of the files whose instructions only sm_90a has: HOPPER_KERNELS in the phase's CMakeLists.txt."""
+    found = re.search(r"HOPPER_KERNELS((?:\s+[a-z0-9_]+)+)", (phase / "CMakeLists.txt").read_text())
+    return found[1].split() if found else []
 
 
 def fingerprint(phase):
@@ -64,7 +70,7 @@ def registers_of(messages):
 
 
 def compiled_for(nvcc, path, capability):
-    """What ptxas says of the kernels of one file, for one compute capability."""
+    """What ptxas says of the kernels of one file, for one compute capability, such as 90 or 90a."""
     with tempfile.TemporaryDirectory() as folder:
         source = pathlib.Path(folder) / (path.stem + ".cu")
         source.write_text(f'#include "{path.relative_to(ROOT)}"\n')
@@ -79,7 +85,10 @@ def compiled_for(nvcc, path, capability):
 
 def measure(phase, nvcc, version, capabilities):
     kernels, measured = {}, fingerprint(phase)
-    wanted = [(path, capability) for path in kernel_files(phase) for capability in capabilities]
+    hopper = hopper_kernels(phase)
+    wanted = [(path, capability) for path in kernel_files(phase) if path.stem not in hopper for capability in capabilities]
+    if "90" in capabilities:
+        wanted += [(path, "90a") for path in kernel_files(phase) if path.stem in hopper]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as workers:
         for found in workers.map(lambda one: compiled_for(nvcc, *one), wanted):
             for (instance, found_for), (registers, spilled) in found.items():
