@@ -19,8 +19,9 @@ from terminal import paint
 # common/ has no kernel of a phase.
 WHOLE = ("common/attention", "common/classroom", "common/cmake", "common/fixture", "common/fuzz", "common/reference", "common/simt",
          "common/torch")
-FILES = ("ladder", "LICENSE", "LICENSE-docs", "CMakePresets.json", ".gitignore", "common/CMakeLists.txt", "common/rung/phases.txt")
-PAGES = ("docs/primer.md", "docs/cpu_machine.md", "docs/notation.md", "docs/numerics.md", "docs/glossary.md")
+FILES = ("ladder", "LICENSE", "LICENSE-docs", "CMakePresets.json", ".gitignore", "common/CMakeLists.txt", "common/rung/phases.txt",
+         "docs/attention/four_tokens.py", "docs/attention/cost.py")
+PAGES = ("docs/attention.md", "docs/primer.md", "docs/cpu_machine.md", "docs/notation.md", "docs/numerics.md", "docs/glossary.md")
 LEFT_OUT = ("common/classroom/answer_key.py", "common/classroom/student_copy.py")  # need the solutions
 QUOTED_CODE = re.compile(r"(<!-- code: [^\n]*-->\n)(```.*?\n```)(\n<!-- end -->)", re.DOTALL)
 

@@ -52,7 +52,7 @@ def warp_sum(_):
     """Shuffles of a sum over a warp, and additions: one of each for each doubling of the step."""
     constants.Source("common/attention/warp_reduce.cuh").expect(
         "for (int step = 1; step < Lanes; step *= 2) x += __shfl_xor_sync(0xffffffffu, x, step);")
-    rounds = ["no", "one", "two", "three", "four", "five", "six"][constants.WARP.bit_length() - 1]
+    rounds = NUMBERS[constants.WARP.bit_length() - 1]
     return rounds, rounds
 
 
@@ -117,7 +117,16 @@ def stairs(_):
     return (multiplied[0], multiplied[-1], *best.values())
 
 
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+
+
+def phases():
+    return (ROOT / "common/rung/phases.txt").read_text().split()
+
+
 OF_THE_BOOK = (
+    Fact("README.md", "builds it step by step, in C++ and CUDA: {} chapters", lambda _: [NUMBERS[len(phases())]]),
+    Fact("docs/attention.md", "Every phase from 0 to {} is a chapter with a kernel.", lambda _: [f"{len(phases()) - 1}"]),
     Fact("README.md", "from {} % for the textbook's attention to {} % on tensor cores; {} and {} % of the memory's speed", stairs),
     Fact("docs/attention.md", "| exponential | {} | {} | {} | {} | l = {} |", exponentials_of_it),
     Fact("docs/attention.md", "| weight | {} | {} | {} | {} | 1 |", row_of_it("P")),

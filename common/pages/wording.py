@@ -8,8 +8,9 @@ import tomllib
 import prose
 
 LIST = pathlib.Path(__file__).resolve().with_name("wording.toml")
-# Beside the pages: texts of exercises, and what the quiz says.
-OTHER_TEXTS = ("phase*/exercises/exercises.toml", "phase*/rung/quiz.cpp")
+# Beside the pages: texts of exercises, what the quiz says, and what is said of a known mistake.
+OTHER_TEXTS = ("phase*/exercises/exercises.toml", "phase*/rung/quiz.cpp", "phase*/rung/mutants.toml",
+               "tests/mutants/catalogue/*.toml")
 STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 
 

@@ -10,7 +10,8 @@ SECTIONS = (
     ("Chapters", ("docs/attention.md", "docs/primer.md", "phase*/README.md")),
     ("Around the ladder", tuple(f"docs/{name}.md" for name in (
         "hopper", "cpu_machine", "notation", "numerics", "glossary", "instructors", "algorithms", "counters", "results/README"))
-        + ("docs/*.md", "docs/results/**/*.md", "docs/tuning/*.md")),
+        + ("docs/*.md", "docs/results/**/*.md")),
+    ("Lab notes", ("docs/tuning/*.md",)),
     ("Exercises", ("phase*/**/*.md",)),
     ("Working on it", ("CONTRIBUTING.md", "docs/**/*.md", "common/**/*.md", "tests/**/*.md")),
 )

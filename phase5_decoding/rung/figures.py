@@ -38,13 +38,13 @@ def split_keys():
     everyone = device.multiprocessors
     figure = Figure(
         "Keys split over blocks",
-        f"{heads} heads with one query each and {keys} keys. Above, one block a head walks along all keys: {heads} "
+        f"{heads} heads with one query each and {keys} keys. Above, one block per head walks along all keys: {heads} "
         f"of {everyone} multiprocessors work. Below, each head's keys are cut into {splits} splits, one block each: "
         f"{heads * splits} blocks, work for all multiprocessors.")
     left, strip, row, across, cell = MARGIN, 320, 20, 16, 14
     grid = WIDTH - MARGIN - across * cell
     y = 36
-    for words, pieces in (("One block a head", 1), (f"{splits} splits a head", splits)):
+    for words, pieces in (("One block per head", 1), (f"{splits} splits per head", splits)):
         blocks = heads * pieces
         busy = min(blocks, everyone)
         figure.text(left, y, words, bold=True)
