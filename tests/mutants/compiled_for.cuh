@@ -2,7 +2,8 @@
 
 // In the place of common/attention/compiled_for.cuh: a mutant is compiled for one element type, CompiledElement, and
 // one head dimension (for register tiles kCompiledTiledHeadDim, on tensor cores kCompiledMmaHeadDim, by
-// warpgroups kCompiledWarpgroupHeadDim); generate.py writes these above it. So thirty of them do not cost thirty times what a phase costs.
+// warpgroups kCompiledWarpgroupHeadDim); generate.py writes these above it. So thirty of them do not cost thirty times
+// what a phase costs.
 
 #include <utility>
 
