@@ -57,13 +57,13 @@ def warp_sum(_):
 
 
 def tensor_core_phases(_):
-    """The phases whose kernels multiply with mma.sync or wgmma, in themselves or in what they include."""
+    """The phases whose kernels multiply with mma.sync, or begin products of wgmma, in themselves or in what they include."""
     def uses(file, seen):
         if file in seen or not (ROOT / file).is_file():
             return False
         seen.add(file)
         text = (ROOT / file).read_text()
-        if re.search(r"simt::(mma|wgmma|multiply_async)\w*\(", re.sub(r"//.*", "", text)):
+        if re.search(r"simt::(mma_m\w+|begin_products|multiply)\b", re.sub(r"//.*", "", text)):
             return True
         return any(uses(name, seen) for name in re.findall(r'#include "((?:common/attention|phase\w+)/[^"]+)"', text))
 
