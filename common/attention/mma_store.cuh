@@ -17,6 +17,7 @@ __device__ __forceinline__ void copy_rows_out(const simt::GlobalTensor<T, 2>& O,
     constexpr int rows_at_once = 32 / neighbours;
     const int lane = threadIdx.x % 32, first = owner.first_row + lane / neighbours, c = lane % neighbours * width;
     const int query_length = int(O.extent(0)), head_dim = int(O.extent(1));
+    // Whole pieces have loops of their own: nvcc joins the two stores of a branch inside a loop into one, of elements.
     if (vectorized && first_query + owner.first_row + rows <= query_length && D <= head_dim) {
         const std::int64_t query = std::int64_t(first_query) + first;
 #pragma unroll
@@ -24,22 +25,23 @@ __device__ __forceinline__ void copy_rows_out(const simt::GlobalTensor<T, 2>& O,
 #pragma unroll
             for (int n = 0; n < D; n += neighbours * width)
                 O.template vec<Wide>(query + i, c + n) = tile.template vec<Wide>(first + i, c + n);
-        return;
-    }
+    } else if (vectorized) {
 #pragma unroll 1
-    for (int i = 0; i < rows; i += rows_at_once)
+        for (int i = first; i < owner.first_row + rows && first_query + i < query_length; i += rows_at_once)
 #pragma unroll 1
-        for (int n = c; n < D; n += neighbours * width) {
-            const int query = first_query + first + i;
-            if (query >= query_length) continue;
-            const Wide piece = tile.template vec<Wide>(first + i, n);
-            if (vectorized && n < head_dim)
-                O.template vec<Wide>(query, n) = piece;
-            else
+            for (int n = c; n < D && n < head_dim; n += neighbours * width)
+                O.template vec<Wide>(first_query + i, n) = tile.template vec<Wide>(i, n);
+    } else {
+#pragma unroll 1
+        for (int i = first; i < owner.first_row + rows && first_query + i < query_length; i += rows_at_once)
+#pragma unroll 1
+            for (int n = c; n < D; n += neighbours * width) {
+                const Wide piece = tile.template vec<Wide>(i, n);
 #pragma unroll
                 for (int e = 0; e < width; ++e)
-                    if (n + e < head_dim) O(query, n + e) = piece.element[e];
-        }
+                    if (n + e < head_dim) O(first_query + i, n + e) = piece.element[e];
+            }
+    }
 }
 
 /// O and LSE of the warp's rows, of which row r of the block's tile is query `first_query` + r. O_i goes through the
