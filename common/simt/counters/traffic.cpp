@@ -1,6 +1,7 @@
 #include "common/simt/counters/traffic.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstdlib>
 #include <functional>
@@ -11,7 +12,7 @@
 namespace simt {
 inline namespace cpu {
 
-constinit std::atomic<int> mark_listeners = 0;
+int mark_listeners = 0;
 
 std::size_t Traffic::InstructionHash::operator()(const Instruction& i) const {
     const std::size_t place = std::hash<std::uintptr_t>()(reinterpret_cast<std::uintptr_t>(i.site.file()));
@@ -38,8 +39,8 @@ void Traffic::end_block() {
     marks_.reset();
 }
 
-Traffic::Listening::Listening() { mark_listeners.fetch_add(1, std::memory_order_relaxed); }
-Traffic::Listening::~Listening() { mark_listeners.fetch_sub(1, std::memory_order_relaxed); }
+Traffic::Listening::Listening() { std::atomic_ref(mark_listeners).fetch_add(1, std::memory_order_relaxed); }
+Traffic::Listening::~Listening() { std::atomic_ref(mark_listeners).fetch_sub(1, std::memory_order_relaxed); }
 
 void Traffic::count(bool write, std::size_t offset, std::size_t bytes, int thread, SourceSite site) {
     if (AccessListener* const listener = listener_)

@@ -14,7 +14,7 @@ inline namespace cpu {
 
 /// Always false. Where nobody listens it costs a comparison.
 [[gnu::always_inline]] constexpr bool passes_by(const char* file = __builtin_FILE(), unsigned line = __builtin_LINE()) {
-    if (!__builtin_is_constant_evaluated() && mark_listeners.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    if (!__builtin_is_constant_evaluated() && mark_listeners != 0) [[unlikely]]
         note_mark(file, line);
     return false;
 }
