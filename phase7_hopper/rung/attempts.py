@@ -36,12 +36,12 @@ class Attempts(Attempt):
         verdict = self.judged("ring", ("        empty[at.stage].wait(at.parity ^ 1);  // whoever used the stage last is done with it\n", ""))
         self.assertFalse(verdict.passed)
 
-    # --- maxima ---
+    # --- two rows of a thread ---
 
     def test_a_maximum_for_each_lane(self):
-        verdict = self.judged("maxima", ("max_over<4>(fmaxf(largest[h][0], largest[h][1]))", "fmaxf(largest[h][0], largest[h][1])"))
+        verdict = self.judged("two_rows", ("max_over<4>(fmaxf(largest[h][0], largest[h][1]))", "fmaxf(largest[h][0], largest[h][1])"))
         self.assertFalse(verdict.passed)
 
     def test_the_maximum_unscaled(self):
-        verdict = self.judged("maxima", ("largest[h][1])) * scale.exponent", "largest[h][1]))"))
+        verdict = self.judged("two_rows", ("largest[h][1])) * scale.exponent", "largest[h][1]))"))
         self.assertFalse(verdict.passed)
