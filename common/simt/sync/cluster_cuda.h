@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "common/simt/device/architecture_cuda.h"
@@ -79,9 +78,8 @@ class TileOfBlock {
   public:
     using Element = typename Tile::Element;  ///< what it is made of
 
-    /// in_block() makes them. `distance`: bytes from this block's tile.
-    __device__ __forceinline__ TileOfBlock(const Tile& tile, std::ptrdiff_t distance)
-        : tile_(tile), distance_(distance) {}
+    /// in_block() makes them. `base`: the other block's first element.
+    __device__ __forceinline__ TileOfBlock(const Tile& tile, std::uint64_t base) : tile_(tile), base_(base) {}
 
     /// One element, and neighbours of one row, as the tile has them.
     __device__ __forceinline__ Element& operator()(int row, int column) const { return there(tile_(row, column)); }
@@ -91,12 +89,15 @@ class TileOfBlock {
     }
 
   private:
+    /// From the address that mapa gave, and not from this block's: of that nvcc knows that it is shared memory, and
+    /// would access it by instructions that reach no other block's.
     template <class T>
     __device__ __forceinline__ T& there(T& element) const {
-        return *reinterpret_cast<T*>(reinterpret_cast<char*>(&element) + distance_);
+        const auto offset = reinterpret_cast<std::uint64_t>(&element) - reinterpret_cast<std::uint64_t>(&tile_(0, 0));
+        return *reinterpret_cast<T*>(base_ + offset);
     }
     Tile tile_;
-    std::ptrdiff_t distance_;
+    std::uint64_t base_;
 };
 
 /// The tile of the cluster's block with that rank, which may be this one.
@@ -108,7 +109,7 @@ __device__ __forceinline__ TileOfBlock<Tile> in_block(const Tile& tile, int rank
         asm volatile("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(here), "r"(rank));
     else
         refuse(kNoClusters);
-    return {tile, std::ptrdiff_t(there - here)};
+    return {tile, there};
 }
 
 /// Another block's barrier, at which threads of this one may arrive; waiting is for its own block alone.
