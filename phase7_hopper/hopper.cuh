@@ -38,9 +38,10 @@ namespace ladder::SIMT_MACHINE {
 /// Who does what, for head dimension D.
 template <int HeadDim>
 struct HopperLesson {
-    static constexpr int D = HeadDim;                                           ///< the head dimension
-    static constexpr int B_r = 64, B_c = D <= 128 ? 128 : D == 192 ? 112 : 80;  ///< queries and keys of a tile
-    static constexpr int threads = simt::kWarpgroup;                            ///< of a block
+    static constexpr int D = HeadDim;                                 ///< the head dimension
+    static constexpr int B_r = 64;                                    ///< queries of a tile
+    static constexpr int B_c = D <= 128 ? 128 : D == 192 ? 112 : 80;  ///< keys of a tile
+    static constexpr int threads = simt::kWarpgroup;                  ///< of a block
     static constexpr std::size_t shared_bytes =
         simt::panel_bytes<simt::f16>(B_r, D) + 2 * simt::panel_bytes<simt::f16>(B_c, D) + 16;  ///< of a block
 };

@@ -39,11 +39,13 @@ namespace ladder::SIMT_MACHINE {
 /// Who does what, for head dimension D.
 template <int HeadDim, bool Persistent>
 struct HopperOverlapped {
-    static constexpr int D = HeadDim, consumers = 2, B_r = 64 * consumers;  ///< head dimension, warpgroups, queries
-    static constexpr int B_c = D <= 128 ? 128 : D == 192 ? 112 : 80;        ///< keys
-    static constexpr int stages = 2;                                        ///< of K_j and V_j
-    static constexpr int threads = simt::kWarpgroup * (1 + consumers);      ///< of a block
-    static constexpr bool persistent = Persistent;  ///< a block takes tile after tile of queries
+    static constexpr int D = HeadDim;                                   ///< the head dimension
+    static constexpr int consumers = 2;                                 ///< warpgroups that multiply
+    static constexpr int B_r = 64 * consumers;                          ///< queries
+    static constexpr int B_c = D <= 128 ? 128 : D == 192 ? 112 : 80;    ///< keys
+    static constexpr int stages = 2;                                    ///< of K_j and V_j
+    static constexpr int threads = simt::kWarpgroup * (1 + consumers);  ///< of a block
+    static constexpr bool persistent = Persistent;                      ///< a block takes tile after tile of queries
     /// O_i follows the maxima under the product of the scores; else between the products, where it is short enough.
     static constexpr bool rescales_under_scores = D > 128;
     /// ptxas waits for O_i before it computes the exponentials, unless it is held. Where multiplying O_i comes after

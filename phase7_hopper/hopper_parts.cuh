@@ -36,7 +36,9 @@ namespace ladder::SIMT_MACHINE {
 /// Who does what, for head dimension D.
 template <int HeadDim, int Keys, int Parts>
 struct HopperParts {
-    static constexpr int D = HeadDim, consumers = 3, B_r = 64 * consumers;   ///< head dimension, warpgroups, queries
+    static constexpr int D = HeadDim;                                        ///< the head dimension
+    static constexpr int consumers = 3;                                      ///< warpgroups that multiply
+    static constexpr int B_r = 64 * consumers;                               ///< queries
     static constexpr int B_c = Keys;                                         ///< keys
     static constexpr int parts = Parts;                                      ///< of a tile's weights
     static constexpr int part = B_c / 16 / parts;                            ///< times 16 keys each
@@ -50,14 +52,17 @@ struct HopperParts {
 /// The fastest of those that were measured (docs/tuning/phase7.md).
 template <int D>
 struct HopperPartsFor;
+/// For head dimensions up to 64.
 template <>
 struct HopperPartsFor<64> {
     using Shape = HopperParts<64, 160, 10>;  ///< 64 x consumers queries by so many keys
 };
+/// For head dimensions up to 96.
 template <>
 struct HopperPartsFor<96> {
     using Shape = HopperParts<96, 128, 8>;  ///< 64 x consumers queries by so many keys
 };
+/// For head dimensions up to 128.
 template <>
 struct HopperPartsFor<128> {
     using Shape = HopperParts<128, 128, 4>;  ///< 64 x consumers queries by so many keys

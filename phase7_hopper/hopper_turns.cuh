@@ -37,7 +37,9 @@ namespace ladder::SIMT_MACHINE {
 /// Who does what, for head dimension D.
 template <int HeadDim>
 struct HopperTurns {
-    static constexpr int D = HeadDim, consumers = 2, B_r = 64 * consumers;   ///< head dimension, warpgroups, queries
+    static constexpr int D = HeadDim;                                        ///< the head dimension
+    static constexpr int consumers = 2;                                      ///< warpgroups that multiply
+    static constexpr int B_r = 64 * consumers;                               ///< queries
     static constexpr int B_c = D <= 128 ? 128 : D == 192 ? 112 : 80;         ///< keys
     static constexpr int stages = 2;                                         ///< of K_j and V_j
     static constexpr int threads = simt::kWarpgroup * (1 + consumers);       ///< of a block
