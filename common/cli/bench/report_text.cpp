@@ -121,7 +121,7 @@ Table table_of(const Report& report, const std::vector<Row>& rows) {
                                           {"+-", Align::right},
                                           {name_of(rows.front().result->unit()), Align::right},
                                           {"ceil.", Align::right}};
-    for (const std::string& peer : peers) columns.push_back({peer == "efficient" ? "effi." : peer, Align::right});
+    for (const std::string& peer : peers) columns.push_back({peer == "efficient" ? "eff." : peer, Align::right});
     if (in_steps) columns.push_back({in_steps->first_step->heading, Align::right});
     columns.push_back({"shared", Align::right});
     if (on_gpu) {
