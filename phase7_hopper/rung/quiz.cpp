@@ -204,7 +204,7 @@ Question registers(Draw& draw) {
                    "others have released.",
                .tolerance = 0,
                .source = "the multiples of 8 that fit, one after the other",
-               .command = "./ladder test 7",
+               .command = "sed -n '/^struct HopperTurns/,/^};/p' phase7_hopper/hopper_turns.cuh",
                .section = "Registers and shared memory",
                .formula = double(((on.consumers + 1) * at_start - on.kept) / on.consumers / 8 * 8)};
     q.right(
@@ -365,7 +365,7 @@ Question last_wave(Draw& draw) {
         .hint = "How many tiles are there, how many run at a time, and how many rounds is that?",
         .tolerance = 0.01,
         .source = "the tiles, in rounds of as many as there are multiprocessors",
-        .command = fmt::format("python3 -c \"t = {} * {} * -(-8192 // 192); print(t, t / {})\"", B, heads, sms),
+        .command = "sed -n '/^struct HopperParts {/,/^};/p' phase7_hopper/hopper_parts.cuh",
         .section = "Where it still hurts",
         .formula = waves / double(up_to(tiles, sms) / sms)};
     q.right(value(waves / double(rounds)),
@@ -405,7 +405,7 @@ Question stuck(Draw& draw) {
         .ask = "What is the mistake?",
         .hint = "Which count is short, and who should have come?",
         .source = "reports of wrong kernels, tests/mutants/README.md",
-        .command = "./ladder mutants 7",
+        .command = "sed -n '/no_first_turn/,/^$/p' phase7_hopper/rung/mutants.toml",
         .section = "What can go wrong"};
     q.right(words(cases[place].cause), cases[place].why);
     static const char* const not_this[] = {
@@ -438,7 +438,7 @@ Question proxy(Draw& draw) {
                .ask = "What must lie between the two?",
                .hint = "Who wrote, and by which of the two ways does the reader come?",
                .source = "what the CPU machine asks for: missing proxy fence",
-               .command = "./ladder mutants 7",
+               .command = "sed -n '/no_proxy_fence_before_the_store/,/^$/p' phase7_hopper/rung/mutants.toml",
                .section = "First: everything in order"};
     const char* const fence = "show_to_async() by every thread that wrote, then a barrier of them";
     const char* const nothing = "nothing more";
@@ -463,7 +463,7 @@ Question waits(Draw& draw) {
                .ask = fmt::format("What may be touched after wait_products<{}>?", n),
                .hint = "It waits for all groups but the newest so many. In which order were they committed?",
                .source = "what the CPU machine lets pass: registers of a product under way",
-               .command = "./ladder mutants 7",
+               .command = "sed -n '/scores_too_early/,/^$/p' phase7_hopper/rung/mutants.toml",
                .section = "Third: the softmax under the warpgroup's own products"};
     const char* const choices[] = {"S_ij, O_i and the registers of P_ij", "S_ij alone", "O_i and P_ij alone",
                                    "nothing yet"};

@@ -210,7 +210,7 @@ class Fuzz(unittest.TestCase):
         self.assertEqual((report["commit"], report["device"], report["seed"]), ("abc123", "cpu", 7))
         self.assertEqual((report["problems"], report["failures"], report["findings"]), (120, 0, []))
         self.assertEqual({e["phase"] for e in report["entries"]}, PHASES)
-        self.assertEqual(len(report["entries"]), 20)
+        self.assertEqual(len(report["entries"]), 24)
         self.assertEqual(sum(e["problems"] + e["refused_too_large"] + e["refused_bad_calls"]
                              for e in report["entries"]), 120)
         for e in report["entries"]:
@@ -248,7 +248,7 @@ class Mistakes(unittest.TestCase):
         self.refused("run", "--profile", "rtx9090", says=["rtx9090", "gtx1080", "b200"])
 
     def test_unknown_phase(self):
-        self.refused("run", "7", says=["PHASE"])
+        self.refused("run", "8", says=["PHASE"])
 
     def test_unknown_option(self):
         self.refused("run", "--fast", says=["--fast"])
