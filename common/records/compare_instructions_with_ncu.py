@@ -151,6 +151,7 @@ def counted(case):
 def compare(cases, measured):
     """`measured`: ncu's metrics of each case, or what an earlier report has of them."""
     entries = [{**entry, "kernel": entry["case"]} for entry in tomllib.loads(EXPLANATIONS.read_text())["explanation"]]
+    kept = {name for names, _ in COMPARED.values() for name in names} | {name + ".sum" for name in MEASURED}
     results = []
     for case, metrics in zip(cases, measured, strict=True):
         ours = counted(case)
@@ -160,7 +161,7 @@ def compare(cases, measured):
             "kernel": case["launch"]["instance"] or case["launch"]["kernel"],
             "counters": {counter: compare_counter(counter, ours[counter], theirs[counter], COMPARED[counter][1], case["case"], entries)
                          for counter in ours if ours[counter] or theirs[counter]},
-            "ncu": {name: value for name, value in metrics.items() if value},
+            "ncu": {name: value for name, value in metrics.items() if value is not None and name in kept},
         })
     return results
 
