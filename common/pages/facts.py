@@ -127,7 +127,7 @@ def phases():
 OF_THE_BOOK = (
     Fact("README.md", "builds it step by step, in C++ and CUDA: {} chapters", lambda _: [NUMBERS[len(phases())]]),
     Fact("docs/attention.md", "Every phase from 0 to {} is a chapter with a kernel.", lambda _: [f"{len(phases()) - 1}"]),
-    Fact("README.md", "from {} % for the textbook's attention to {} % on tensor cores; {} and {} % of the memory's speed", stairs),
+    Fact("README.md", "from {} % for the textbook's attention to {} % on Hopper; {} and {} % of the memory's speed", stairs),
     Fact("docs/attention.md", "| exponential | {} | {} | {} | {} | l = {} |", exponentials_of_it),
     Fact("docs/attention.md", "| weight | {} | {} | {} | {} | 1 |", row_of_it("P")),
     Fact("docs/attention.md", "0.237 · 4 = {}. \"It\"", lambda ladder: [f"{float(row_of_it('O')(ladder)[0]):.2f}"]),

@@ -33,15 +33,27 @@ PROBLEMS = [
     # Two tiles of 128 queries in each of 80 heads: enough blocks for phases 3 and 4 to take their tiled kernels.
     "--dtype f32 --heads 80 --queries 130 --keys 100 --head-dim 64",
 ]
+# Phase 7 apart: it takes 16 bits only, and synccheck cannot judge three of its kernels.
+PHASES = ["0 1 2 3 4 5 6", "7"]
+# synccheck takes a named barrier that counts as many threads as the block has for __syncthreads(), and reports it where warps
+# reach it from two places of the code. PTX lets them: what meets is the barrier's number, not the line. Kernels whose producer
+# and consumers meet so, each in their own branch, are left out there; the CPU machine judges them.
+JUDGED_BY_SYNCCHECK = {"7": "hopper_kernel"}
 LIMIT_S = 300
 
 
-def sanitize(options, tool, problem, folder):
+def judges_some(tool, phases):
+    """Whether the tool is told of some of the phases' kernels only."""
+    return tool == "synccheck" and phases in JUDGED_BY_SYNCCHECK
+
+
+def sanitize(options, tool, phases, problem, folder):
     """(verdict in words, whether it is clean, the kernels that ran)"""
     launches = folder / "launches.json"
     launches.unlink(missing_ok=True)
-    command = [options.sanitizer, "--tool", tool, "--error-exitcode", "9", options.program, "profile", "--device", "cuda",
-               "--json", str(launches), *problem.split()]
+    only = ["--kernel-name", f"kernel_substring={JUDGED_BY_SYNCCHECK[phases]}"] if judges_some(tool, phases) else []
+    command = [options.sanitizer, "--tool", tool, "--error-exitcode", "9", *only, options.program, "profile", "--device", "cuda",
+               "--json", str(launches), *problem.split(), *phases.split()]
     try:
         run = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
     except subprocess.TimeoutExpired:
@@ -66,23 +78,26 @@ def main():
     options = parser.parse_args()
 
     lines, found, report, kernels = [], 0, {}, {}
+    runs = [(phases, problem) for phases in PHASES for problem in PROBLEMS if phases != "7" or "f32" not in problem]
     with tempfile.TemporaryDirectory() as folder:
         for tool, what in TOOLS.items():
             lines.append(f"{tool}: {what}")
-            for problem in PROBLEMS:
-                verdict, clean, told = sanitize(options, tool, problem, pathlib.Path(folder))
+            for phases, problem in runs:
+                verdict, clean, told = sanitize(options, tool, phases, problem, pathlib.Path(folder))
                 report = told.get("report", report)
                 for phase, names in told.get("kernels", {}).items():
                     kernels.setdefault(phase, set()).update(names)
                 found += not clean
                 count = sum(len(names) for names in told.get("kernels", {}).values())
-                lines.append(f"  {'clean' if clean else 'FOUND':6} {problem:74} {count:3} launches   {verdict}")
+                if judges_some(tool, phases): verdict += f", of {JUDGED_BY_SYNCCHECK[phases]} alone"
+                what_ran = f"{problem} {phases}"
+                lines.append(f"  {'clean' if clean else 'FOUND':6} {what_ran:88} {count:3} launches   {verdict}")
                 print(lines[-1], flush=True)
     head = [f"compute-sanitizer on {report.get('device_name', 'no device')}, commit "
             f"{report.get('commit', os.environ.get('LADDER_COMMIT', 'unknown'))}, {datetime.date.today()}",
             "kernels: " + "; ".join(f"phase {phase}: {', '.join(sorted(names))}" for phase, names in kernels.items()), ""]
-    tail = ["", f"{found} of {len(TOOLS) * len(PROBLEMS)} runs found something" if found
-            else f"all {len(TOOLS) * len(PROBLEMS)} runs clean"]
+    tail = ["", f"{found} of {len(TOOLS) * len(runs)} runs found something" if found
+            else f"all {len(TOOLS) * len(runs)} runs clean"]
     pathlib.Path(options.out).write_text("\n".join(head + lines + tail) + "\n")
     print(tail[1])
     sys.exit(1 if found else 0)

@@ -13,6 +13,10 @@ PIPELINE = Source("common/attention/warpgroup_pipeline.cuh")
 NOTES = Source("docs/tuning/phase7.md")
 D = 128  # of the examples
 
+STAIRS = (("in order", "hopper_plain_forward", "bf16 B2 H16 N8192 D128"), ("a producer, turns", "hopper_turns_forward", "bf16 B2 H16 N8192 D128"),
+          ("softmax under products", "hopper_overlapped_forward", "bf16 B2 H16 N8192 D128"),
+          ("weights in parts", "hopper_forward", "bf16 B2 H16 N8192 D128"))
+
 # What a multiprocessor of an H100 or H200 does in a cycle, for 16-bit elements.
 MULTIPLY_ADDS, EXPONENTIALS, SHARED_BYTES = 2048, 16, 128
 
