@@ -23,6 +23,8 @@ Json json_of(const simt::LaunchRecord& launch) {
                              {"requests_that_read", c.shared_read_requests},
                              {"wavefronts", if_known(c.shared_wavefronts)},
                              {"wavefronts_of_reads", if_known(c.shared_read_wavefronts)},
+                             {"requests_of_products", c.product_read_requests},
+                             {"wavefronts_of_products", if_known(c.product_read_wavefronts)},
                              {"wavefronts_without_conflicts", if_known(c.shared_wavefronts_ideal)}};
     json["block_barriers"] = c.block_barriers;
     json["warp_collectives"] = c.warp_collectives;

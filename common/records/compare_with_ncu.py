@@ -42,14 +42,19 @@ PROBLEMS = {
 
 # What is compared: the counter's name here, the metrics of ncu that add up to it, and the difference that passes, in percent.
 #
-# Reading shared memory is LDS and LDSM (ldmatrix), writing it is STS and LDGSTS (cp.async); ncu counts each apart. The counters of
+# Reading shared memory is LDS and LDSM (ldmatrix), writing it is STS and LDGSTS (cp.async); ncu counts each apart, and STSM (stmatrix) not at all. What
+# products of warpgroups read is in no counter of reads. Sectors that TMA moves have counters of their own, from Hopper on. The counters of
 # instructions are those by machine code (sass): the hardware's count the issued ones, among them the stores that a predicate turns
 # off for all lanes, and the `@!PT LDS RZ, [RZ]` that nvcc puts before asynchronous copies, three at a time, and that do nothing.
 COPIES = ("sm__sass_inst_executed_op_ldgsts_cache_access.sum", "sm__sass_inst_executed_op_ldgsts_cache_bypass.sum")
 WRITTEN_BY_COPIES = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum"
+READ_BY_TMA = ("l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld.sum",)
+WRITTEN_BY_TMA = tuple(f"l1tex__m_l1tex2xbar_write_sectors_mem_global_op_tma_{op}.sum" for op in ("st", "red"))
+WRITTEN_BY_STMATRIX = ("smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_stsm.sum",)
+SINCE_HOPPER = (*READ_BY_TMA, *WRITTEN_BY_TMA, *WRITTEN_BY_STMATRIX)
 COMPARED = {
-    "global sectors read": (("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",), 0),
-    "global sectors written": (("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",), 0),
+    "global sectors read": (("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", *READ_BY_TMA), 0),
+    "global sectors written": (("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum", *WRITTEN_BY_TMA), 0),
     "global requests read": (("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",), 0),
     "global requests written": (("l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",), 0),
     "shared wavefronts of reads": (("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",), 5),
@@ -67,6 +72,7 @@ RECORDED = [
     "launch__occupancy_limit_warps",
     "launch__waves_per_multiprocessor",
     "sm__warps_active.avg.pct_of_peak_sustained_active",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",  # with products of warpgroups
     "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
     "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
     "lts__t_sectors_op_read.sum",
@@ -77,7 +83,8 @@ RECORDED = [
 # Newer versions of ncu count wavefronts by instruction, without those that wait for the arbiter. Not every one has them.
 BY_INSTRUCTION = {
     "shared wavefronts of reads": ("smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",),  # without ldmatrix
-    "shared wavefronts of writes": ("smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_st.sum", WRITTEN_BY_COPIES),
+    "shared wavefronts of writes": ("smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_st.sum", *WRITTEN_BY_STMATRIX,
+                                    WRITTEN_BY_COPIES),
 }
 
 # In a phase's folder: differences that the machine code explains. The model counts what the source says.
@@ -133,10 +140,11 @@ def counted(launch):
         "global sectors written": total(t["sectors_written"] for t in tensors),
         "global requests read": sum(t["requests_read"] for t in tensors),
         "global requests written": sum(t["requests_written"] for t in tensors),
-        "shared wavefronts of reads": shared["wavefronts_of_reads"],
+        "shared wavefronts of reads":
+            None if shared["wavefronts"] is None else shared["wavefronts_of_reads"] - shared["wavefronts_of_products"],
         "shared wavefronts of writes":
             None if shared["wavefronts"] is None else shared["wavefronts"] - shared["wavefronts_of_reads"],
-        "shared requests that read": shared["requests_that_read"],
+        "shared requests that read": shared["requests_that_read"] - shared["requests_of_products"],
         "shared requests that write": shared["requests"] - shared["requests_that_read"],
         "registers per thread": launch["registers_per_thread"],
         "blocks by registers": occupancy["blocks_by_registers"],
@@ -173,8 +181,9 @@ def compare_counter(counter, ours, theirs, tolerance, instance, entries=None):
 
 
 def measured_as(names, metrics):
-    """Their sum; None where ncu left one out."""
-    values = [metrics.get(name) for name in names]
+    """Their sum; None where ncu left one out, unless it is an instruction that no older GPU has."""
+    hopper = any(name in metrics for name in SINCE_HOPPER)
+    values = [metrics.get(name) for name in names if hopper or name not in SINCE_HOPPER]
     return sum(values) if values and None not in values else None
 
 
@@ -234,8 +243,11 @@ def compare(cpu, cuda, ncu):
 def run_ncu(ncu, program, arguments, csv_file, cuda_file):
     compared = [name for names, _ in COMPARED.values() for name in names]
     by_instruction = [name for names in BY_INSTRUCTION.values() for name in names if name not in compared]
+    older = [name for name in compared if name not in SINCE_HOPPER]
+    before_hopper = [name for name in by_instruction if name not in SINCE_HOPPER]
     # Before compute capability 8.0 there are no asynchronous copies to ask for.
-    attempts = [compared + RECORDED + by_instruction, compared + RECORDED, compared, [names[0] for names, _ in COMPARED.values()]]
+    attempts = [compared + RECORDED + by_instruction, older + RECORDED + before_hopper, older + RECORDED, older,
+                [names[0] for names, _ in COMPARED.values()]]
     for attempt in attempts:
         command = [ncu, "--csv", "--page", "raw", "--print-units", "base", "--kernel-name-base", "demangled",
                    "--kernel-name", "regex:ladder::cuda::", "--metrics", ",".join(attempt), "--log-file", str(csv_file), "--force-overwrite",

@@ -42,12 +42,13 @@ void Traffic::end_block() {
 Traffic::Listening::Listening() { std::atomic_ref(mark_listeners).fetch_add(1, std::memory_order_relaxed); }
 Traffic::Listening::~Listening() { std::atomic_ref(mark_listeners).fetch_sub(1, std::memory_order_relaxed); }
 
-void Traffic::count(bool write, std::size_t offset, std::size_t bytes, int thread, SourceSite site) {
+void Traffic::count(int shared_kind, std::size_t offset, std::size_t bytes, int thread, SourceSite site) {
+    const bool write = shared_kind == kSharedWrite;
     if (AccessListener* const listener = listener_)
         listener->hear({write, AccessListener::kShared, offset, thread, site});
     if (!counts_) return;
     (write ? sum_.shared_bytes_written : sum_.shared_bytes_read) += bytes;
-    if (trace_) record({site, write ? kSharedWrite : kSharedRead, int(bytes)}, offset, thread);
+    if (trace_) record({site, shared_kind, int(bytes)}, offset, thread);
     if (recorder_) recorder_->shared(write, offset, bytes, thread, site);
 }
 
@@ -172,9 +173,12 @@ void Traffic::count_shared(const RequestCost& wavefronts, const Instruction& ins
     ++sum_.shared_requests;
     sum_.shared_wavefronts += std::uint64_t(wavefronts.taken);
     sum_.shared_wavefronts_ideal += std::uint64_t(wavefronts.ideal);
-    if (instruction.kind != kSharedRead) return;
+    if (instruction.kind == kSharedWrite) return;
     ++sum_.shared_read_requests;
     sum_.shared_read_wavefronts += std::uint64_t(wavefronts.taken);
+    if (instruction.kind != kProductRead) return;
+    ++sum_.product_read_requests;
+    sum_.product_read_wavefronts += std::uint64_t(wavefronts.taken);
 }
 
 Counters Traffic::take() {

@@ -42,7 +42,13 @@ class Traffic {
 
     void shared(bool write, std::size_t offset, std::size_t bytes, int thread, SourceSite site) {
         if (is_heard()) [[unlikely]]
-            count(write, offset, bytes, thread, site);
+            count(write ? kSharedWrite : kSharedRead, offset, bytes, thread, site);
+    }
+
+    /// What a product of a warpgroup reads from shared memory: a read as others, and counted by itself besides.
+    void product_operand(std::size_t offset, std::size_t bytes, int thread, SourceSite site) {
+        if (is_heard()) [[unlikely]]
+            count(kProductRead, offset, bytes, thread, site);
     }
 
     void global(bool write, int tensor, const void* address, std::size_t bytes, int thread, SourceSite site) {
@@ -87,7 +93,7 @@ class Traffic {
     Counters take();
 
   private:
-    static constexpr int kMark = -1, kSharedRead = 0, kSharedWrite = 1, kGlobal = 2;
+    static constexpr int kMark = -1, kSharedRead = 0, kSharedWrite = 1, kProductRead = 2, kGlobal = 3;
 
     /// While one is alive, kernels tell of marks.
     class Listening {
@@ -109,7 +115,7 @@ class Traffic {
         std::size_t operator()(const Instruction&) const;
     };
 
-    void count(bool write, std::size_t offset, std::size_t bytes, int thread, SourceSite site);
+    void count(int shared_kind, std::size_t offset, std::size_t bytes, int thread, SourceSite site);
     void count(bool write, int tensor, const void* address, std::size_t bytes, int thread, SourceSite site,
                Lanes lanes = Lanes::together);
     void count_bulk(bool write, int tensor, const void* address, std::size_t bytes, int thread, SourceSite site);

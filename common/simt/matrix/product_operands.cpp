@@ -68,7 +68,7 @@ void ProductOperands::load_shared(Block& block, const PassedOperand& operand, co
             const int first = reader->warpgroup * kWarpgroupThreads;
             block.shared.read_by_agent(piece.address, 16, element, first + knower(piece, shape, is_a, i), reader->agent,
                                        reader->interval, site);
-            block.traffic.shared(false, piece.address, 16, first + i % kWarpgroupThreads, site);
+            block.traffic.product_operand(piece.address, 16, first + i % kWarpgroupThreads, site);
         }
         std::memcpy(to, block.shared.data() + piece.address, 16);
     });

@@ -46,6 +46,8 @@ struct Counters {
     std::uint64_t shared_wavefronts_ideal = 0;  ///< passes if every bank conflict were gone
     std::uint64_t shared_read_requests = 0;     ///< of the above, those that read
     std::uint64_t shared_read_wavefronts = 0;   ///< and the passes that those took
+    std::uint64_t product_read_requests = 0;    ///< of those that read, what products of warpgroups read
+    std::uint64_t product_read_wavefronts = 0;  ///< and the passes that those took
     /// By how much shared_wavefronts may be wrong; see TensorTraffic::sectors_read_in_doubt.
     std::uint64_t shared_wavefronts_in_doubt = 0;
     std::uint64_t block_barriers = 0;    ///< completed __syncthreads(), summed over blocks
