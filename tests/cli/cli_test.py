@@ -104,6 +104,7 @@ class Profile(unittest.TestCase):
                 self.assertIn(launch["occupancy"]["limiter"], ("threads", "blocks", "shared memory", "registers"))
                 self.assertLessEqual(launch["shared_memory"]["wavefronts_without_conflicts"], launch["shared_memory"]["wavefronts"])
                 self.assertLessEqual(launch["shared_memory"]["wavefronts_of_reads"], launch["shared_memory"]["wavefronts"])
+                self.assertLessEqual(launch["shared_memory"]["wavefronts_of_products"], launch["shared_memory"]["wavefronts_of_reads"])
                 for name, tensor in launch["global_memory"].items():
                     for way in ("read", "written"):
                         self.assertLessEqual(tensor[f"sectors_{way}_ideal"], tensor[f"sectors_{way}"], name)

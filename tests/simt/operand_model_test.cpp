@@ -577,6 +577,8 @@ TEST_F(OperandMemory, IsCountedByTheTensorCoresReads) {
     // A [64, 16] and B [16, 64] of 2 bytes, 128 bytes to a wavefront, without a bank conflict.
     EXPECT_EQ(with.shared_bytes_read - without.shared_bytes_read, 2u * 64 * 16 * 2);
     EXPECT_EQ(with.shared_wavefronts - without.shared_wavefronts, 2u * 64 * 16 * 2 / 128);
+    EXPECT_EQ(with.product_read_wavefronts, 2u * 64 * 16 * 2 / 128);
+    EXPECT_EQ(without.product_read_wavefronts, 0u);
 }
 
 }  // namespace
