@@ -7,7 +7,7 @@ import re
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 START = "README.md"
 SECTIONS = (
-    ("Chapters", ("docs/attention.md", "docs/primer.md", "phase*/README.md")),
+    ("Chapters", ("docs/attention.md", "docs/primer.md", "phase*/README.md", "docs/beyond.md")),
     ("Around the ladder", tuple(f"docs/{name}.md" for name in (
         "hopper", "cpu_machine", "notation", "numerics", "glossary", "instructors", "algorithms", "counters", "results/README"))
         + ("docs/*.md", "docs/results/**/*.md")),
