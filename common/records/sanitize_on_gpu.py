@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOOLS = {
@@ -33,25 +34,29 @@ PROBLEMS = [
     # Two tiles of 128 queries in each of 80 heads: enough blocks for phases 3 and 4 to take their tiled kernels.
     "--dtype f32 --heads 80 --queries 130 --keys 100 --head-dim 64",
 ]
-# Phase 7 apart: it takes 16 bits only, and synccheck cannot judge three of its kernels.
-PHASES = ["0 1 2 3 4 5 6", "7"]
-# synccheck takes a named barrier that counts as many threads as the block has for __syncthreads(), and reports it where warps
-# reach it from two places of the code. PTX lets them: what meets is the barrier's number, not the line. Kernels whose producer
-# and consumers meet so, each in their own branch, are left out there; the CPU machine judges them.
-JUDGED_BY_SYNCCHECK = {"7": "hopper_kernel"}
+# In a phase's folder, where its kernels get runs of their own: `dtypes` that they take, and for some tools the `only` kernel that the tool
+# can judge, by a part of its name.
+APART = "rung/sanitizers.toml"
 LIMIT_S = 300
 
 
-def judges_some(tool, phases):
-    """Whether the tool is told of some of the phases' kernels only."""
-    return tool == "synccheck" and phases in JUDGED_BY_SYNCCHECK
+def groups():
+    """Phases that run together: [("0 1 2", {})], then those with a file of their own and what it says."""
+    together, apart = [], []
+    for phase in (ROOT / "common/rung/phases.txt").read_text().split():
+        number, file = phase.removeprefix("phase").split("_")[0], ROOT / phase / APART
+        if file.exists():
+            apart.append((number, tomllib.loads(file.read_text())))
+        else:
+            together.append(number)
+    return [(" ".join(together), {}), *apart]
 
 
-def sanitize(options, tool, phases, problem, folder):
+def sanitize(options, tool, phases, kernel, problem, folder):
     """(verdict in words, whether it is clean, the kernels that ran)"""
     launches = folder / "launches.json"
     launches.unlink(missing_ok=True)
-    only = ["--kernel-name", f"kernel_substring={JUDGED_BY_SYNCCHECK[phases]}"] if judges_some(tool, phases) else []
+    only = ["--kernel-name", f"kernel_substring={kernel}"] if kernel else []
     command = [options.sanitizer, "--tool", tool, "--error-exitcode", "9", *only, options.program, "profile", "--device", "cuda",
                "--json", str(launches), *problem.split(), *phases.split()]
     try:
@@ -78,18 +83,20 @@ def main():
     options = parser.parse_args()
 
     lines, found, report, kernels = [], 0, {}, {}
-    runs = [(phases, problem) for phases in PHASES for problem in PROBLEMS if phases != "7" or "f32" not in problem]
+    runs = [(phases, says, problem) for phases, says in groups() for problem in PROBLEMS
+            if problem.split()[1] in says.get("dtypes", problem)]
     with tempfile.TemporaryDirectory() as folder:
         for tool, what in TOOLS.items():
             lines.append(f"{tool}: {what}")
-            for phases, problem in runs:
-                verdict, clean, told = sanitize(options, tool, phases, problem, pathlib.Path(folder))
+            for phases, says, problem in runs:
+                kernel = says.get("only", {}).get(tool)
+                verdict, clean, told = sanitize(options, tool, phases, kernel, problem, pathlib.Path(folder))
                 report = told.get("report", report)
                 for phase, names in told.get("kernels", {}).items():
                     kernels.setdefault(phase, set()).update(names)
                 found += not clean
                 count = sum(len(names) for names in told.get("kernels", {}).values())
-                if judges_some(tool, phases): verdict += f", of {JUDGED_BY_SYNCCHECK[phases]} alone"
+                verdict += f", of {kernel} alone" if kernel else ""
                 what_ran = f"{problem} {phases}"
                 lines.append(f"  {'clean' if clean else 'FOUND':6} {what_ran:88} {count:3} launches   {verdict}")
                 print(lines[-1], flush=True)
