@@ -24,6 +24,7 @@ TOOLS = {
     "initcheck": "reads of global memory that nobody wrote",
     "synccheck": "barriers and collectives that some threads miss",
 }
+ELEMENT_TYPES = ("f32", "f16", "bf16")
 # Ragged in every dimension, several batches and heads, grouped heads, each element type; small, since racecheck is slow.
 PROBLEMS = [
     "--dtype f32 --batch 2 --heads 2 --keys 70 --head-dim 40",
@@ -84,7 +85,7 @@ def main():
 
     lines, found, report, kernels = [], 0, {}, {}
     runs = [(phases, says, problem) for phases, says in groups() for problem in PROBLEMS
-            if problem.split()[1] in says.get("dtypes", problem)]
+            if problem.split()[1] in says.get("dtypes", ELEMENT_TYPES)]
     with tempfile.TemporaryDirectory() as folder:
         for tool, what in TOOLS.items():
             lines.append(f"{tool}: {what}")
