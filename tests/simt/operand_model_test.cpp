@@ -421,6 +421,74 @@ TEST_F(OperandMemory, OneWarpHasWaitedAndTheOthersHaveNotMetIt) {
     EXPECT_EQ(found->report().fault, Fault::race) << found->what();
 }
 
+/// Each warp waits for its products; then thread 0, whose own warp has waited too, refills what all of them read.
+auto refilled_by_one_thread(bool after_barrier) {
+    return [=] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> S;
+        begin_products(S);
+        multiply(S, k_major(t.Q_i, 0, 0), k_major(t.K_j, 0, 0), false);  // @of four warps
+        commit_products();
+        wait_products<0>(S);
+        if (after_barrier) __syncthreads();
+        if (threadIdx.x == 0) t.K_j(0, 0) = f16(1.0f);  // @refill by one
+    };
+}
+
+TEST_F(OperandMemory, AWarpsWaitSpeaksForThatWarpAlone) {
+    expect(kOneGroup, refilled_by_one_thread(false),
+           {.fault = Fault::race,
+            .first = {0, "refill by one"},
+            .says = {"thread 0 writes K_j(0, 0), which the products of warp 1 may still read, set off at " +
+                         checks.place("of four warps"),
+                     "of products, in each warp for itself"}});
+}
+
+TEST_F(OperandMemory, AllWarpsWaitAndMeetBeforeOneRefills) {
+    for (unsigned seed = 0; seed < 8; ++seed) {
+        const ScopedOrder order(seed);
+        EXPECT_FALSE(fault_of(kOneGroup, refilled_by_one_thread(true))) << "in order " << seed;
+    }
+}
+
+/// Warp 0 waits and then meets the others, who wait only later.
+TEST_F(OperandMemory, ABarrierPassesOnWhatHasBeenWaitedForAndNoMore) {
+    const auto kernel = [] {
+        const Tiles t = ready_tiles();
+        Accumulator<64> S;
+        begin_products(S);
+        multiply(S, k_major(t.Q_i, 0, 0), k_major(t.K_j, 0, 0), false);  // @waited for by one
+        commit_products();
+        if (warp() == 0) wait_products<0>(S);
+        __syncthreads();
+        if (threadIdx.x == 64) t.K_j(0, 0) = f16(1.0f);  // @refill too early
+        if (warp() != 0) wait_products<0>(S);
+    };
+    expect(kOneGroup, kernel,
+           {.fault = Fault::race,
+            .first = {64, "refill too early"},
+            .says = {"which the products of warp 1 may still read, set off at " + checks.place("waited for by one")}});
+}
+
+TEST_F(OperandMemory, AWarpMayReuseItsOwnRowsOfAAfterItsOwnWait) {
+    const auto kernel = [](int row_of_warp) {
+        return [=] {
+            const Tiles t = ready_tiles();
+            Accumulator<64> S;
+            begin_products(S);
+            multiply(S, k_major(t.Q_i, 0, 0), k_major(t.K_j, 0, 0), false);  // @reads rows
+            commit_products();
+            wait_products<0>(S);
+            if (threadIdx.x == 0) t.Q_i(row_of_warp, 0) = f16(1.0f);  // @reuses rows
+        };
+    };
+    EXPECT_FALSE(fault_of(kOneGroup, kernel(0)));
+    expect(kOneGroup, kernel(16),
+           {.fault = Fault::race,
+            .first = {0, "reuses rows"},
+            .says = {"thread 0 writes Q_i(16, 0), which the products of warp 1 may still read"}});
+}
+
 /// Warps 4 to 7 fill K_j and say so; of the warps that multiply all wait for that but one.
 auto with_a_warp_that_does_not_wait(int hasty) {
     return [=] {

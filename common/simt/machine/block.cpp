@@ -678,7 +678,7 @@ std::string Block::party(int who) const {
         const int thread = ThreadClocks::thread_of(who);
         return "thread " + std::to_string(thread) + " of " + cluster_->block(ThreadClocks::rank_of(who)).home();
     }
-    return ThreadClocks::is_agent(who) ? agents_[std::size_t(who - ThreadClocks::kFirstAgent)]
+    return ThreadClocks::is_agent(who) ? agents_[ThreadClocks::place_in(0, who)]
                                        : "thread " + std::to_string(who);
 }
 

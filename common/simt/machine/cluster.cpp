@@ -20,6 +20,11 @@ ClusterVisitor::ClusterVisitor(const Block& from, const Block& visited)
       visited_(visited) {}
 
 bool ClusterVisitor::knows(int who, std::uint32_t interval) const {
+    if (ThreadClocks::is_together(who)) {
+        for (int i = 0; i < ThreadClocks::kPartners; ++i)
+            if (!knows(ThreadClocks::first_of(who) + i, interval)) return false;
+        return true;
+    }
     if (!ThreadClocks::is_visitor(who))
         return from_.clocks().knows_of(from_.thread(), visited_.rank(), ThreadClocks::place_in(visited_.threads(), who),
                                        interval);

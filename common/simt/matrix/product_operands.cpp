@@ -12,13 +12,16 @@ void transpose(const float* from, int rows, int columns, float* to) {
         for (int c = 0; c < columns; ++c) to[c * rows + r] = from[r * columns + c];
 }
 
-/// Which thread of the warpgroup stands for those that must know of a piece. A warp reads its own rows of A, and all of
-/// B. Whoever has not waited for what wrote a tile knows of none of its pieces: so each is asked of one thread, and of
-/// a tile every thread is asked for some.
+/// The warp that reads a piece of A: the one whose rows of the accumulator it makes. All of them read all of B.
+int reading_warp(const OperandPiece& piece, const OperandShape& shape) {
+    return (shape.major == Major::k ? piece.row : piece.column) / 16;
+}
+
+/// Which thread of the warpgroup stands for those that must know of a piece. Whoever has not waited for what wrote a
+/// tile knows of none of its pieces: so each is asked of one thread, and of a tile every thread is asked for some.
 int knower(const OperandPiece& piece, const OperandShape& shape, bool is_a, int number) {
     if (!is_a) return number * 37 % kWarpgroupThreads;
-    const int row = shape.major == Major::k ? piece.row : piece.column;
-    return row / 16 * 32 + number * 5 % 32;
+    return reading_warp(piece, shape) * 32 + number * 5 % 32;
 }
 
 }  // namespace
@@ -66,7 +69,8 @@ void ProductOperands::load_shared(Block& block, const PassedOperand& operand, co
         }
         if (reader) {
             const int first = reader->warpgroup * kWarpgroupThreads;
-            block.shared.read_by_agent(piece.address, 16, element, first + knower(piece, shape, is_a, i), reader->agent,
+            const int agent = is_a ? reader->first_agent + reading_warp(piece, shape) : reader->all_agents;
+            block.shared.read_by_agent(piece.address, 16, element, first + knower(piece, shape, is_a, i), agent,
                                        reader->interval, site);
             block.traffic.product_operand(piece.address, 16, first + i % kWarpgroupThreads, site);
         }

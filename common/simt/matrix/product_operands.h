@@ -11,10 +11,12 @@ inline namespace cpu {
 
 using ProductCalls = std::array<const ProductCall*, kWarpgroupThreads>;
 
-/// Who reads operands in shared memory: the tensor cores, set off by a warpgroup.
+/// Who reads operands in shared memory: the tensor cores, set off by a warpgroup. For each warp, its own rows of A and
+/// all of B: an agent each, and one number for the four together.
 struct OperandReader {
     int warpgroup;
-    int agent;
+    int first_agent;  ///< that of the first warp
+    int all_agents;   ///< see ThreadClocks::together
     std::uint32_t interval;
 };
 

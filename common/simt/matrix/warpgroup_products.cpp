@@ -79,9 +79,9 @@ void WarpgroupProducts::begin(int warpgroup, const ProductCalls& calls) {
     if (!shape.a_in_registers) check_operand(block_, {"A", call.a.bits, shape.of_a(), call.a.place, first, call.site});
     check_operand(block_, {"B", call.b.bits, shape.of_b(), call.b.place, first, call.site});
 
-    if (group.agent < 0) group.agent = block_.add_agent("the products of warpgroup " + std::to_string(warpgroup));
+    if (group.first_agent < 0) add_agents(group, warpgroup);
     const std::uint32_t interval = block_.open_agent_interval();
-    const OperandReader reader{warpgroup, group.agent, interval};
+    const OperandReader reader{warpgroup, group.first_agent, group.all_agents, interval};
     EventRecorder* const events = block_.events();
     if (events) events->multiplies(warpgroup);
     operands_.load(block_, calls, &reader);
@@ -101,6 +101,15 @@ void WarpgroupProducts::begin(int warpgroup, const ProductCalls& calls) {
     result.warps_under_way = 0xf;
     if (shape.a_in_registers)
         for (const ProductCall* of_thread : calls) of_thread->a_notes->read_by_ = product.number;
+}
+
+void WarpgroupProducts::add_agents(Warpgroup& group, int warpgroup) {
+    const auto add = [&](const char* whose, int number) {
+        return block_.add_agent("the products of " + std::string(whose) + " " + std::to_string(number));
+    };
+    group.first_agent = add("warp", warpgroup * 4);
+    for (int w = 1; w < 4; ++w) add("warp", warpgroup * 4 + w);
+    group.all_agents = ThreadClocks::together(add("warpgroup", warpgroup));
 }
 
 /// The result that the accumulators already have, if products into them are under way, or else a new one.
@@ -186,7 +195,7 @@ void WarpgroupProducts::wait(int warp, int allowed, SourceSite site) {
                                 "the last multiply() of a tile"});
         return;
     }
-    for (int lane = 0; lane < 32; ++lane) block_.clocks().learn(warp * 32 + lane, group.agent, interval);
+    for (int lane = 0; lane < 32; ++lane) block_.clocks().learn(warp * 32 + lane, group.first_agent + int(w), interval);
     for (const auto& result : group.results)
         if ((result->warps_under_way >> w & 1) && result->last_product <= own.retired)
             deliver(*result, int(w), warp * 32, site);

@@ -31,7 +31,9 @@ struct ProductResult {
 /// The model reads when the product is issued, since whoever writes an operand later is told so; and it delivers when
 /// the wait comes, as late as is allowed. Until then the accumulators hold NaN.
 ///
-/// Groups are a warp's affair: each of the four commits and waits by itself.
+/// Groups are a warp's affair: each of the four commits and waits by itself, and its wait covers what it has set off
+/// itself: the reads of its own rows of A, and of B for them. Of the other warps' reads it learns when it meets them
+/// after their waits.
 class WarpgroupProducts final : public Companion {
   public:
     explicit WarpgroupProducts(Block& block) : block_(block) {}
@@ -65,7 +67,7 @@ class WarpgroupProducts final : public Companion {
     struct Product {
         std::uint64_t number;
         SourceSite site;
-        std::uint32_t interval;    // of the agent that reads its operands
+        std::uint32_t interval;    // of the agents that read its operands
         std::array<int, 4> group;  // of each warp: how many it had committed before
     };
     struct Warp {
@@ -75,7 +77,8 @@ class WarpgroupProducts final : public Companion {
         SourceSite last_wait;
     };
     struct Warpgroup {
-        int agent = -1;
+        int first_agent = -1;           // of its four warps; -1: there are none yet
+        int all_agents = -1;            // see ThreadClocks::together
         std::uint64_t products = 0;     // so far
         std::deque<Product> under_way;  // oldest first
         std::array<Warp, 4> warps{};
@@ -88,6 +91,7 @@ class WarpgroupProducts final : public Companion {
     const Warp& own_warp() const { return own_group().warps[std::size_t(block_.thread() / 32 % 4)]; }
     const Product* find(const Warpgroup& group, std::uint64_t number) const;
 
+    void add_agents(Warpgroup& group, int warpgroup);
     ProductResult& result_of(Warpgroup& group, const ProductCalls& calls);
     void gather(const ProductCalls& calls, ProductResult& result);
     void deliver(ProductResult& result, int warp_in_group, int first_thread, SourceSite wait_site);

@@ -53,7 +53,7 @@ class ReaderList {
             for (std::uint32_t lanes = entry.lanes; lanes; lanes &= lanes - 1) {
                 const int reader = entry.warp * 32 + std::countr_zero(lanes);
                 if (reader != writer && !(clocks && clocks->knows(writer, reader, entry.interval)))
-                    return {reader, entry.site};
+                    return {clocks ? clocks->unknown_part(writer, reader, entry.interval) : reader, entry.site};
             }
         }
         return {-1, {}};

@@ -460,8 +460,9 @@ void SharedMemory::race(const char* does, const Cell& c, std::size_t offset, int
                      .advice = wrote
                                    ? "wait at the barrier that the copy reports to, in the phase that it belongs to, "
                                      "or meet somebody who has"
-                                   : "wait until it has read, in the thread that set it off, and only then let others "
-                                     "know that the memory is free"});
+                                   : "wait until it has read, where it was set off (of products, in each warp for "
+                                     "itself), and only then let others know that the memory is free: by a barrier, or "
+                                     "by an arrival at one"});
     }
     if (ThreadClocks::is_visitor(other))
         owner_.fail({.fault = Fault::race,

@@ -85,6 +85,14 @@ void ThreadClocks::acquire_from_cluster(int thread, const ClusterClock& from) {
         if (rank != rank_) mine.others[rank].join(from[rank]);
 }
 
+int ThreadClocks::unknown_part(int thread, int other, std::uint32_t interval) const {
+    if (!is_together(other)) return knows(thread, other, interval) ? -1 : other;
+    int first_unknown = -1, unknown = 0;
+    for (int agent = first_of(other); agent < first_of(other) + kPartners; ++agent)
+        if (!knows(thread, agent, interval) && ++unknown == 1) first_unknown = agent;
+    return unknown == kPartners ? other : first_unknown;
+}
+
 void ThreadClocks::learn(int thread, int agent, std::uint32_t interval) {
     std::uint32_t& known = of_[std::size_t(thread)].known[place(agent)];
     known = std::max(known, interval);

@@ -17,7 +17,8 @@ inline namespace cpu {
 ///
 /// Not only threads touch memory. A copy by the tensor memory accelerator, or a product that reads its operands from
 /// shared memory, goes on by itself once a thread has set it off: an *agent*, which has an entry like a thread's. It
-/// knows nothing itself; others know of it once they have waited for it.
+/// knows nothing itself; others know of it once they have waited for it. Of a warpgroup's product each warp has a part
+/// that only its own waits tell of: four agents, which what they do together has one number for.
 ///
 /// Agents see memory through another proxy than threads do (PTX ISA, "Proxies"): what a thread stored may be known to
 /// another, and still be unseen by an agent that this one sets off. So each thread also has a clock of what a
@@ -31,6 +32,14 @@ class ThreadClocks {
     /// The number of the first agent; threads have lower ones.
     static constexpr int kFirstAgent = 1024;
     static bool is_agent(int who) { return who >= kFirstAgent && who < kFirstVisitor; }
+
+    /// Four agents as one, and `agent`, which has come right after them, as their name: what they do together is known
+    /// to whoever knows what each of them did.
+    static int together(int agent) { return agent | kTogether; }
+    static bool is_together(int who) { return is_agent(who) && (who & kTogether); }
+    static constexpr int kPartners = 4;
+    /// Of those, the first.
+    static int first_of(int together) { return (together & ~kTogether) - kPartners; }
 
     /// Thread t of the block with rank r in the cluster is visitor kFirstVisitor + 1024 r + t.
     static constexpr int kFirstVisitor = 1 << 15;
@@ -77,10 +86,15 @@ class ThreadClocks {
 
     /// Whether what `other` did in interval `interval` lies before all that `thread` does from now on.
     bool knows(int thread, int other, std::uint32_t interval) const {
-        if (is_visitor(other)) [[unlikely]]
-            return knows_of(thread, rank_of(other), thread_of(other), interval & ~kVisit);
+        if (other >= kTogether) [[unlikely]]
+            return is_visitor(other) ? knows_of(thread, rank_of(other), thread_of(other), interval & ~kVisit)
+                                     : unknown_part(thread, other, interval) < 0;
         return of_[std::size_t(thread)].known[place(other)] >= interval;
     }
+
+    /// Who of `other` did something in that interval which `thread` does not know: of several agents the first, or all
+    /// as one if none is known. -1: nobody.
+    int unknown_part(int thread, int other, std::uint32_t interval) const;
 
     /// Whether what thread `writer` stored in interval `interval` is seen by agents that `thread` sets off.
     bool has_shown(int thread, int writer, std::uint32_t interval) const {
@@ -103,7 +117,7 @@ class ThreadClocks {
     }
     /// Where a thread or agent of a block of so many threads stands among the entries.
     static std::size_t place_in(int threads, int who) {
-        return is_agent(who) ? std::size_t(threads + who - kFirstAgent) : std::size_t(who);
+        return is_agent(who) ? std::size_t(threads + (who & ~kTogether) - kFirstAgent) : std::size_t(who);
     }
 
     /// What the thread knows.
@@ -133,6 +147,9 @@ class ThreadClocks {
     void meet();
 
   private:
+    static constexpr int kTogether = 1 << 14;
+    static_assert(kTogether > kFirstAgent && kTogether < kFirstVisitor);
+
     std::size_t place(int who) const { return place_in(int(threads_), who); }
     bool reaches(Entries Past::*entries, int thread, int rank, std::size_t place, std::uint32_t interval) const {
         const ClusterClock& others = of_[std::size_t(thread)].others;
