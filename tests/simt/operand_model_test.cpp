@@ -379,7 +379,7 @@ TEST_F(OperandMemory, TheOperandAIsOverwrittenBeforeTheWait) {
     expect(kOneGroup, kernel,
            {.fault = Fault::race,
             .first = {3, "store to A"},
-            .says = {"thread 3 writes Q_i(31, 63), which the products of warpgroup 0 may still read, set off at " +
+            .says = {"thread 3 writes Q_i(31, 63), which the products of warp 3 may still read, set off at " +
                      checks.place("reads A")}});
 }
 
