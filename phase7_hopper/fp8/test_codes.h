@@ -49,6 +49,12 @@ inline torch::Tensor with_outliers(const std::vector<std::int64_t>& sizes, torch
 /// The root of the mean square.
 inline double rms(const torch::Tensor& x) { return x.square().mean().sqrt().item<double>(); }
 
+/// P [B, H, Sq, Sk] without the keys that the mask hides.
+inline torch::Tensor hidden_as_zero(const torch::Tensor& P, Mask mask) {
+    if (mask == Mask::none) return P;
+    return P.tril(mask == Mask::causal_top_left ? 0 : P.size(3) - P.size(2));
+}
+
 /// Holds what the kernel makes of q, k and v against float64 of what their codes stand for.
 inline ::testing::AssertionResult agrees_with_its_codes(const torch::Tensor& q, const torch::Tensor& k,
                                                         const torch::Tensor& v, const AttentionOptions& options,
@@ -66,18 +72,26 @@ inline ::testing::AssertionResult agrees_with_its_codes(const torch::Tensor& q, 
     const auto cut = [&](const torch::Tensor& x) { return x.slice(3, 0, q.size(3)); };
     const torch::Tensor o64 = cut(exact.out), error = (result.out.to(torch::kFloat64) - o64).abs();
 
-    // A weight is rounded to 3 bits of mantissa (2 in e5m2), 2^-4 of it at most, or to multiples of 2^-9 where it is
-    // small, as fractions of the 2^6 that the largest has, or a block of smaller values: 2^-16. A score errs by what
-    // the tensor cores' 13 bits lose of the magnitudes |q| |k|, in each of D / 32 steps, and so do sums of weights
-    // times values. O is rounded to its type.
-    const double weight = std::ldexp(1.0, how.values == ValueCodes::e4m3 ? -4 : -3);
-    const torch::Tensor magnitudes = cut(reference::attention_oracle(q64, k64, v64.abs(), positive).out);
     const auto grouped = [&](const torch::Tensor& x) { return x.repeat_interleave(q.size(1) / k.size(1), 1); };
-    const torch::Tensor of_scores = torch::matmul(q64.abs(), grouped(k64.abs()).transpose(2, 3)).amax(3, true) *
-                                    *positive.scale * std::ldexp(1.0, -12);
-    const torch::Tensor all_values = cut(grouped(v64.abs().sum(2, true)));
-    const torch::Tensor bound = (weight + 2 * of_scores.expm1() + std::ldexp(1.0, -8)) * magnitudes +
-                                std::ldexp(1.0, -16) * all_values + std::ldexp(1.0, -8) * o64.abs() + 1e-30;
+    const torch::Tensor K = grouped(k64).transpose(2, 3), V = cut(grouped(v64)).abs();
+    torch::Tensor P = torch::matmul(q64, K) * *positive.scale - exact.lse.unsqueeze(3);
+    P = torch::where(torch::isfinite(exact.lse).unsqueeze(3), P.exp(), torch::zeros_like(P));
+    P = hidden_as_zero(P, options.mask);
+
+    // A score: each step of 32 terms cuts off what lies 13 bits below the largest of them or of the sum so far. The
+    // largest is at most the root of the sum of their squares.
+    const torch::Tensor largest_term = torch::matmul(q64.square(), K.square()).sqrt();
+    const torch::Tensor of_scores = (torch::matmul(q64.abs(), K.abs()) + double(q64.size(3)) * largest_term) *
+                                    (*positive.scale * std::ldexp(1.0, -13));
+    // A weight: 3 bits of mantissa (2 in e5m2), so 2^-4 of it; small ones are multiples of 2^-9, where the largest are
+    // 2^6, or smaller by as much as their block of values is. Sums of weights times values are cut off as scores are. O
+    // is rounded to its type.
+    const double weight = std::ldexp(1.0, how.values == ValueCodes::e4m3 ? -4 : -3);
+    const double of_sums = double(k.size(2) + 32) * std::ldexp(1.0, -13);
+    const torch::Tensor magnitudes = torch::matmul(P, V), moved = P * of_scores.expm1();
+    const torch::Tensor bound = (weight + of_sums) * magnitudes + torch::matmul(moved, V) +
+                                moved.sum(3, true) * o64.abs() + std::ldexp(1.0, -16) * V.sum(2, true) +
+                                std::ldexp(1.0, -8) * o64.abs() + 1e-30;
     if (result.out.isnan().any().item<bool>()) return failure("O has NaN");
     const double share = (error / bound).max().item<double>();
     if (!(share <= 1.0)) return failure("O errs by " + std::to_string(share) + " times its bound");
@@ -88,7 +102,7 @@ inline ::testing::AssertionResult agrees_with_its_codes(const torch::Tensor& q, 
 
     const torch::Tensor seen = exact.lse.isfinite();
     if (!torch::equal(seen, result.lse.isfinite())) return failure("LSE is finite elsewhere");
-    const torch::Tensor lse_error = (result.lse.to(torch::kFloat64) - exact.lse).abs() - of_scores.squeeze(3) - 1e-4;
+    const torch::Tensor lse_error = (result.lse.to(torch::kFloat64) - exact.lse).abs() - moved.sum(3) - 1e-4;
     if (((lse_error > 0) & seen).any().item<bool>()) return failure("LSE errs");
     return ::testing::AssertionSuccess();
 }
