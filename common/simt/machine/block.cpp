@@ -644,10 +644,11 @@ void Block::begin_interval() {
     enter_warp(warp_index());
 }
 
-void Block::show_to_agents() {
+void Block::show_to_agents(ShownSpace space) {
     need_clocks();
     Warp& w = *warp_;
-    clocks_.show({current_thread_, w.interval, w.since, shared.block_interval()});
+    clocks_.show({current_thread_, w.interval, w.since, shared.block_interval()}, space);
+    if (space != ShownSpace::shared) global.hand_over().show(global.moment(current_thread_, w.interval));
     begin_interval();  // what follows is not shown
 }
 

@@ -222,8 +222,8 @@ class Block final : private SharedMemory::Owner, private AccessListener {
     void release(ThreadClocks::Clock& into);
     void acquire(const ThreadClocks::Clock& from) { clocks_.acquire(current_thread_, from); }
 
-    /// Shows agents what the running thread knows of: fence.proxy.async.
-    void show_to_agents();
+    /// Shows agents what the running thread knows of in that memory: fence.proxy.async.
+    void show_to_agents(ShownSpace space);
 
     /// Whether what `thread` did in interval `interval` of its warp lies before what the running one does.
     bool knows(int thread, std::uint32_t interval) const;

@@ -43,6 +43,8 @@ void GlobalShadow::begin_atomic_on(Cell& c, const AtomicUse& use, std::uintptr_t
     if (use.modifies) meet_readers(c, does, address, access);
     if (use.reads && !holds_value && !written_here(c)) unwritten(address, access, warp_interval);
     if (!is_among_atomics) note.before = c;
+    if (written_here(c) && c.adds & kLastAdds) make_own_additions(c);
+    c.adds = 0;
     c.writer = kAtomics;
     c.write_interval = block_interval_;
     c.write_tensor = std::uint8_t(access.tensor);
@@ -74,7 +76,7 @@ void GlobalShadow::end_atomic(const AtomicUse& use, int tensor, const void* p, s
         AtomicNote& note = atomics_[region->address_of(cell)];
         if (use.modifies) note.last_change = number;
         if (use.reads) note.look(moment(thread, warp_interval), number);
-        list(use.modifies ? Deed::modifies_atomically : Deed::loads_atomically, region->address_of(cell),
+        list(use.modifies ? Deed::modifies_atomically : Deed::loads_atomically, false, region->address_of(cell),
              {thread, tensor, site}, warp_interval, number, use.reads);
     }
 }
@@ -106,9 +108,10 @@ void GlobalShadow::begin_to_list() {
             const Cell& c = chunks_[n].cells[i];
             const std::uintptr_t address = chunks_[n].region->address_of(chunks_[n].first_cell + i);
             if (c.write_interval >= first_interval_)
-                list(Deed::writes, address, {c.writer, c.write_tensor, c.write_site}, c.write_warp_interval);
+                list(Deed::writes, c.adds & kByAgent, address, {c.writer, c.write_tensor, c.write_site},
+                     c.stores > 0 ? kUnderWay : c.write_warp_interval);
             if (c.read_interval >= first_interval_)
-                list(Deed::reads, address, {c.reader, c.read_tensor, c.read_site}, c.read_warp_interval);
+                list(Deed::reads, false, address, {c.reader, c.read_tensor, c.read_site}, c.read_warp_interval);
         }
 }
 
@@ -135,7 +138,7 @@ GlobalShadow::Listed& GlobalShadow::listed_at(std::uintptr_t address) {
     return listed;
 }
 
-void GlobalShadow::list(Deed deed, std::uintptr_t address, const GlobalAccessRecord& access,
+void GlobalShadow::list(Deed deed, bool by_agent, std::uintptr_t address, const GlobalAccessRecord& access,
                         std::uint32_t warp_interval, std::uint64_t number, bool looks) {
     AccessList& list = listed_at(address).list;
     if (number) {
@@ -145,6 +148,7 @@ void GlobalShadow::list(Deed deed, std::uintptr_t address, const GlobalAccessRec
     }
     list.add({.deed = deed,
               .looks = looks,
+              .by_agent = by_agent,
               .warp = std::uint16_t(access.thread / 32),
               .lanes = 1u << access.thread % 32,
               .interval = warp_interval,
@@ -160,6 +164,7 @@ bool GlobalShadow::leave_to_launch(std::uintptr_t address, const GlobalAccessRec
     if (!knowledge) return false;
     unwritten_.emplace_back(address, ListedAccess{.deed = Deed::reads,
                                                   .looks = true,
+                                                  .by_agent = bulk_.has_value(),
                                                   .warp = std::uint16_t(reader.thread / 32),
                                                   .lanes = 1u << reader.thread % 32,
                                                   .interval = warp_interval,

@@ -49,25 +49,32 @@ void HandOver::start_block(std::uint64_t block) {
 }
 
 KnowledgePtr HandOver::past_of(const Moment& now, std::uint32_t block_since) {
-    BlockClock clock(blockDim.volume(), block_since - 1);
+    BlockClock clock(blockDim.volume(), block_since - 1), shown;
     if (now.clocks) {
         ThreadClocks::Clock past;
         past.known = std::move(clock);
         now.clocks->release({now.thread, now.interval - 1, now.since, block_since}, past);
         past.known.resize(blockDim.volume());  // agents are the block's own affair
         clock = std::move(past.known);
+        shown = std::move(past.shown_global);
+        if (!shown.empty()) shown.resize(blockDim.volume());
     } else {
         const std::size_t warp = std::size_t(now.thread) / 32 * 32;
         for (std::size_t t = warp; t < std::min(warp + 32, clock.size()); ++t) clock[t] = now.since - 1;
         clock[std::size_t(now.thread)] = now.interval - 1;
     }
-    return joined(acquired_.known_at(now), std::make_shared<const Knowledge>(block_, std::move(clock)));
+    return joined(acquired_.known_at(now),
+                  std::make_shared<const Knowledge>(block_, std::move(clock), std::move(shown)));
 }
 
 void HandOver::fence(const Moment& now, std::uint32_t block_since, ThreadClocks* clocks) {
     has_any_ = true;
     acquire(now, found_.known_at(now), clocks);
     fenced_.gain(now, past_of(now, block_since));
+}
+
+void HandOver::show(const Moment& now) {
+    if (has_any_) acquired_.gain(now, all_shown(acquired_.known_at(now)));
 }
 
 KnowledgePtr HandOver::published(const Moment& now, bool releases, std::uint32_t block_since) {
@@ -92,6 +99,7 @@ void HandOver::acquire(const Moment& now, const KnowledgePtr& found, ThreadClock
     if (!own || !clocks) return;
     ThreadClocks::Clock clock;
     clock.known = *own;
+    if (const BlockClock* const shown = found->shown_of(block_)) clock.shown_global = *shown;
     clocks->acquire(now.thread, clock);
 }
 

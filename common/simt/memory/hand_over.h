@@ -67,6 +67,9 @@ class HandOver {
     /// block last met, as SharedMemory numbers it. `clocks`: null if the block has none.
     void fence(const Moment& now, std::uint32_t block_since, ThreadClocks* clocks);
 
+    /// What the thread knows of other blocks is shown to the asynchronous proxy.
+    void show(const Moment& now);
+
     /// What an atomic write makes known to who acquires it; null: nothing. If it releases: as fence().
     KnowledgePtr published(const Moment& now, bool releases, std::uint32_t block_since);
 

@@ -27,6 +27,9 @@ std::string atomic_race_advice();
 /// What helps where threads of two blocks of a cluster touch one element of shared memory.
 std::string cluster_race_advice();
 
+/// What helps where a bulk copy comes to global memory that threads have stored in the ordinary way.
+std::string global_proxy_advice();
+
 /// Whether the words for an access, such as "writes atomically", say that it is atomic.
 inline bool is_atomic(std::string_view does) { return does.ends_with("atomically"); }
 
