@@ -141,7 +141,7 @@ class Block final : private SharedMemory::Owner, private AccessListener {
     };
     /// The running thread has looked there, atomically, and found these bits. Where it looks in vain again and again,
     /// others have a turn first: of this block, and then of other blocks.
-    [[gnu::noinline]] void note_find(const LookedAt& place, std::uint32_t bits);
+    [[gnu::noinline]] void note_find(const LookedAt& place, std::uint64_t bits);
 
     /// It has changed what others may look at.
     [[gnu::noinline]] void note_change() {

@@ -3,6 +3,7 @@
 
 #include "common/simt/memory/global_shadow.h"
 #include "common/simt/report/leniency.h"
+#include "common/simt/report/race_advice.h"
 
 // What a block does to global memory atomically, and all that it does there once it may hand over to other blocks.
 
@@ -21,12 +22,33 @@ void GlobalShadow::begin_atomic(const AtomicUse& use, int tensor, const void* p,
     for (std::size_t cell = region->cell_of(address); cell <= region->cell_of(address + bytes - 1); ++cell) {
         Cell& c = chunk_of(*region, cell).cells[cell % kChunkCells];
         const bool holds_value = !region->written || region->written[cell].load(std::memory_order_relaxed);
-        begin_atomic_on(c, use, region->address_of(cell), holds_value, access, warp_interval);
+        begin_atomic_on(c, use, {address, bytes}, region->address_of(cell), holds_value, access, warp_interval);
     }
 }
 
-void GlobalShadow::begin_atomic_on(Cell& c, const AtomicUse& use, std::uintptr_t address, bool holds_value,
-                                   const GlobalAccessRecord& access, std::uint32_t warp_interval) {
+/// Atomic accesses may meet if they are of the same bytes.
+void GlobalShadow::meet_other_width(const AtomicNote& note, const AtomicUse& use, const AtomicElement& element,
+                                    const GlobalAccessRecord& access) const {
+    const char* did = "wrote";
+    auto other = note.modifiers.unknown_to(access.thread, since_, 0, clocks_);
+    if (other.thread < 0 && use.modifies) {
+        other = note.loaders.unknown_to(access.thread, since_, 0, clocks_);
+        did = "read";
+    }
+    if (other.thread < 0 || ScopedLeniency::active()) return;
+    faults_.fail({.fault = Fault::global_race,
+                  .first = {access.thread, access.site},
+                  .second = {other.thread, other.site},
+                  .what = "thread " + std::to_string(access.thread) + (use.modifies ? " writes" : " reads") + " the " +
+                          std::to_string(element.bytes) + " bytes of " +
+                          global_element_name(access.tensor, element.address) + " atomically, of which thread " +
+                          std::to_string(other.thread) + " " + did + " " + std::to_string(note.width) +
+                          " atomically; no barrier lies between",
+                  .advice = mixed_atomics_advice()});
+}
+
+void GlobalShadow::begin_atomic_on(Cell& c, const AtomicUse& use, const AtomicElement& element, std::uintptr_t address,
+                                   bool holds_value, const GlobalAccessRecord& access, std::uint32_t warp_interval) {
     const int thread = access.thread;
     const char* const does = words_for(use.modifies ? Deed::modifies_atomically : Deed::loads_atomically);
     AtomicNote& note = atomics_[address];
@@ -34,7 +56,11 @@ void GlobalShadow::begin_atomic_on(Cell& c, const AtomicUse& use, std::uintptr_t
         note.modifiers.clear();
         note.loaders.clear();
         note.block_interval = block_interval_;
+    } else if (note.element != element.address || note.width != element.bytes) {
+        meet_other_width(note, use, element, access);
     }
+    note.element = element.address;
+    note.width = element.bytes;
     if (use.modifies && c.copies > 0) overwrites_source(address, access);
     const bool is_among_atomics = c.writer == kAtomics && written_here(c);
     const Cell& plain = is_among_atomics ? note.before : c;

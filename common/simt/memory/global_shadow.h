@@ -206,6 +206,7 @@ class GlobalLaunchShadow {
     bool is_update(const Conflict& conflict) const;
     std::string advice_for(const Conflict& conflict) const;
     std::string place_of(const AtomicBoard::Step& step) const;
+    std::string narrow_fences(std::uint64_t one, std::uint64_t other) const;
     std::array<unsigned, 3> index_of(std::uint64_t block) const;
 
     const std::string kernel_;
@@ -421,6 +422,8 @@ class GlobalShadow {
             std::uint32_t interval, block_interval;
             std::uint64_t number;
         };
+        std::uintptr_t element = 0;  // of the last access: where it begins, and its width in bytes
+        std::size_t width = 0;
         std::uint64_t last_change = 0;  // the number of the last one of modifiers
         std::vector<Look> looks;        // atomic reads of threads, the last one in each interval
         std::uint64_t seen = 0;         // the number of the last one before the block last met
@@ -434,8 +437,14 @@ class GlobalShadow {
 
     /// A plain access meets a cell that was accessed atomically in this interval of the block.
     [[gnu::noinline]] void meet_atomics(bool write, std::uintptr_t address, const GlobalAccessRecord& access);
-    void begin_atomic_on(Cell& c, const AtomicUse& use, std::uintptr_t address, bool holds_value,
-                         const GlobalAccessRecord& access, std::uint32_t warp_interval);
+    struct AtomicElement {
+        std::uintptr_t address;
+        std::size_t bytes;
+    };
+    void begin_atomic_on(Cell& c, const AtomicUse& use, const AtomicElement& element, std::uintptr_t address,
+                         bool holds_value, const GlobalAccessRecord& access, std::uint32_t warp_interval);
+    void meet_other_width(const AtomicNote& note, const AtomicUse& use, const AtomicElement& element,
+                          const GlobalAccessRecord& access) const;
 
     struct Listed {
         const GlobalRegion* region;

@@ -203,6 +203,21 @@ std::string GlobalLaunchShadow::place_of(const AtomicBoard::Step& step) const {
     return "thread " + std::to_string(step.thread) + " of " + text_of(index_of(step.block)) + " at " + step.site.text();
 }
 
+/// Where two blocks meet at an atomic access, and one has a fence of block scope there; with what follows from it.
+std::string GlobalLaunchShadow::narrow_fences(std::uint64_t one, std::uint64_t other) const {
+    SourceSite site;
+    for (const AtomicBoard::Step& step : board_.steps()) {
+        if (step.block != one && step.block != other) continue;
+        for (const SourceSite fence : {step.narrow_release, step.narrow_acquire})
+            if (!site.known()) site = fence;
+    }
+    if (!site.known()) return "";
+    return "the fence_block() at " + site.text() +
+           " orders the threads of its own block alone, and nothing between two blocks: simt::fence() is what holds "
+           "for "
+           "the whole device. ";
+}
+
 /// Whether both blocks write at one line, which also reads the element.
 bool GlobalLaunchShadow::is_update(const Conflict& c) const {
     if (c.later_deed != Deed::writes || c.earlier_deed != Deed::writes || c.later.instruction != c.earlier.instruction)
@@ -225,12 +240,15 @@ std::string GlobalLaunchShadow::advice_for(const Conflict& c) const {
                "stored "
                "call wait_stores<0>() before the release. wait_stores_read<0>() waits only until shared memory has "
                "been read";
+    const std::string narrow = narrow_fences(one, other);
     if (c.lack == Lack::before_release)
-        return "one block takes over from the other, but this access of the other does not lie before its release: "
+        return narrow +
+               "one block takes over from the other, but this access of the other does not lie before its release: "
                "first all threads write, then a __syncthreads(), then one thread fences or releases, and nobody "
                "touches the element after that";
     if (c.lack == Lack::after_acquire)
-        return "one block takes over from the other, but this access does not lie behind the acquire: let the thread "
+        return narrow +
+               "one block takes over from the other, but this access does not lie behind the acquire: let the thread "
                "that finds the flag acquire first, then a __syncthreads(), then all threads read";
     // Was there a flag, and what does it lack?
     for (const AtomicBoard::Step& writes : board_.steps()) {
@@ -249,7 +267,7 @@ std::string GlobalLaunchShadow::advice_for(const Conflict& c) const {
                               acquire = "the read of " + flag + " (" + place_of(reads) +
                                         ") acquires nothing: let a simt::fence() stand behind it, or load with "
                                         "simt::load_acquire() or Order::acquire";
-            return releases ? acquire : acquires ? release : release + "; and " + acquire;
+            return narrow + (releases ? acquire : acquires ? release : release + "; and " + acquire);
         }
     }
     if (is_update(c))

@@ -43,6 +43,12 @@ std::string global_proxy_advice() {
            "its own needs no fence";
 }
 
+std::string mixed_atomics_advice() {
+    return "atomic accesses may meet each other only if they are of the same bytes: reach the element everywhere as "
+           "one of "
+           "64 bits, or everywhere as two of 32";
+}
+
 std::string cluster_race_advice() {
     return "__syncthreads() orders the threads of one block: let a cluster_sync() lie between the two lines, or an "
            "mbarrier at which the one arrives after it, and for which the other waits before, by wait_in_cluster()";

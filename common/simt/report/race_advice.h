@@ -24,6 +24,9 @@ std::string update_race_advice();
 /// What helps where one of the two accesses is atomic and the other is not.
 std::string atomic_race_advice();
 
+/// What helps where atomic accesses of two widths have bytes in common.
+std::string mixed_atomics_advice();
+
 /// What helps where threads of two blocks of a cluster touch one element of shared memory.
 std::string cluster_race_advice();
 
