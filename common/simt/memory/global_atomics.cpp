@@ -55,6 +55,7 @@ void GlobalShadow::begin_atomic_on(Cell& c, const AtomicUse& use, const AtomicEl
     if (note.block_interval != block_interval_) {
         note.modifiers.clear();
         note.loaders.clear();
+        note.changes.clear();
         note.block_interval = block_interval_;
     } else if (note.element != element.address || note.width != element.bytes) {
         meet_other_width(note, use, element, access);
@@ -84,9 +85,13 @@ void GlobalShadow::meet_atomics(bool write, std::uintptr_t address, const Global
     if (write_races_with(note.before, access.thread))
         race(does, address, access, "wrote", {note.before.writer, note.before.write_tensor, note.before.write_site});
     if (note.block_interval != block_interval_) return;
-    // Who has seen what the last of them left comes after all of them (PTX: observation order).
-    if (note.seen_by(moment(access.thread, 0)) < note.last_change)
-        if (const auto other = note.modifiers.unknown_to(access.thread, since_, 0, clocks_); other.thread >= 0)
+    // Who has seen what one of them left comes after that one and those before it (PTX: observation order).
+    const Moment now = moment(access.thread, 0);
+    if (const std::uint64_t seen = note.seen_by(now); seen < note.last_change)
+        if (const auto other = note.modifiers.first_unknown([&](int changer, std::uint32_t interval) {
+                return now.comes_after(changer, interval, block_interval_) || note.last_change_of(changer) <= seen;
+            });
+            other.thread >= 0)
             race(does, address, access, "wrote atomically", {other.thread, access.tensor, other.site});
     if (!write) return;
     if (const auto other = note.loaders.unknown_to(access.thread, since_, 0, clocks_); other.thread >= 0)
@@ -100,11 +105,23 @@ void GlobalShadow::end_atomic(const AtomicUse& use, int tensor, const void* p, s
     const auto address = reinterpret_cast<std::uintptr_t>(p);
     for (std::size_t cell = region->cell_of(address); cell <= region->cell_of(address + bytes - 1); ++cell) {
         AtomicNote& note = atomics_[region->address_of(cell)];
-        if (use.modifies) note.last_change = number;
+        if (use.modifies) note.change(thread, number);
         if (use.reads) note.look(moment(thread, warp_interval), number);
         list(use.modifies ? Deed::modifies_atomically : Deed::loads_atomically, false, region->address_of(cell),
              {thread, tensor, site}, warp_interval, number, use.reads);
     }
+}
+
+void GlobalShadow::AtomicNote::change(int thread, std::uint64_t number) {
+    last_change = number;
+    auto of_warp = std::ranges::find(changes, thread / 32, &Changes::warp);
+    if (of_warp == changes.end()) of_warp = changes.insert(changes.end(), {thread / 32, {}});
+    of_warp->numbers[std::size_t(thread % 32)] = number;
+}
+
+std::uint64_t GlobalShadow::AtomicNote::last_change_of(int thread) const {
+    const auto of_warp = std::ranges::find(changes, thread / 32, &Changes::warp);
+    return of_warp == changes.end() ? last_change : of_warp->numbers[std::size_t(thread % 32)];
 }
 
 void GlobalShadow::AtomicNote::look(const Moment& now, std::uint64_t number) {

@@ -425,11 +425,18 @@ class GlobalShadow {
         std::uintptr_t element = 0;  // of the last access: where it begins, and its width in bytes
         std::size_t width = 0;
         std::uint64_t last_change = 0;  // the number of the last one of modifiers
-        std::vector<Look> looks;        // atomic reads of threads, the last one in each interval
-        std::uint64_t seen = 0;         // the number of the last one before the block last met
+        struct Changes {
+            int warp;
+            std::array<std::uint64_t, 32> numbers;
+        };
+        std::vector<Changes> changes;  // by lane, the number of its last one in this interval of the block
+        std::vector<Look> looks;       // atomic reads of threads, the last one in each interval
+        std::uint64_t seen = 0;        // the number of the last one before the block last met
         Cell before{};
 
         void look(const Moment& now, std::uint64_t number);
+        void change(int thread, std::uint64_t number);
+        std::uint64_t last_change_of(int thread) const;
         /// Of the atomic reads that the thread comes after, the last one's number.
         std::uint64_t seen_by(const Moment& now) const;
     };
