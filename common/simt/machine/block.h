@@ -436,6 +436,7 @@ class Block final : private SharedMemory::Owner, private AccessListener {
     [[gnu::cold, gnu::noinline]] void begin_to_look();
     bool is_looked_at() { return ++meetings_ >= meetings_unwatched_.load(std::memory_order_relaxed); }
     bool has_begun(int thread) const;
+    bool is_running(const Witness& witness) const;
     std::string whereabouts() const;
     std::string since_barrier() const;
     std::string near(std::uintptr_t address) const;
