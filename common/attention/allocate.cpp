@@ -15,7 +15,7 @@ std::atomic<int> poison_scopes{0};
 torch::Tensor allocate(torch::IntArrayRef sizes, const torch::TensorOptions& options) {
     torch::Tensor memory = at::empty(sizes, options);
     if (poison_scopes > 0 || (memory.is_cpu() && simt::ScopedLeniency::active()))
-        memory.fill_(std::numeric_limits<double>::quiet_NaN());
+        memory.fill_(memory.is_floating_point() ? std::numeric_limits<double>::quiet_NaN() : 127.0);
     if (!memory.is_cpu() || !simt::cpu_machine_checks()) return memory;
     std::shared_ptr<void> unwritten =
         simt::expect_kernels_to_write(memory.data_ptr(), memory.nbytes(), std::size_t(memory.element_size()));

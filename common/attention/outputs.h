@@ -6,9 +6,10 @@
 namespace ladder {
 
 /// Uninitialised memory for an output or a workspace: what a kernel writes in full needs no zeros first. While a
-/// PoisonOutputs is alive it is filled with NaN, so that an element that the kernel forgets shows. On the CPU, the
-/// machine watches this memory while the tensor lives: a kernel that reads an element which no kernel has written is
-/// diagnosed. Host code that writes into it itself says so with simt::note_host_write().
+/// PoisonOutputs is alive it is filled with NaN (integers with 127, a NaN among 8-bit codes), so that an element that
+/// the kernel forgets shows. On the CPU, the machine watches this memory while the tensor lives: a kernel that reads an
+/// element which no kernel has written is diagnosed. Host code that writes into it itself says so with
+/// simt::note_host_write().
 torch::Tensor allocate(torch::IntArrayRef sizes, const torch::TensorOptions& options);
 
 /// The harness's switch; counts, so scopes may nest.

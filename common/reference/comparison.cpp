@@ -147,7 +147,7 @@ double error_floor(torch::ScalarType dtype, double max_abs_oracle, double magnit
 }
 
 Comparison compare(const torch::Tensor& actual, const torch::Tensor& oracle, const torch::Tensor& low_precision,
-                   std::optional<double> magnitude, std::string_view name) {
+                   std::optional<double> magnitude, std::string_view name, double factor) {
     const auto dtype = low_precision.scalar_type();
     if (const auto why = misfit(actual, oracle, dtype); !why.empty()) return failed(fmt::format("{}: {}", name, why));
     const auto got = actual.detach().to(torch::kFloat64);
@@ -158,9 +158,10 @@ Comparison compare(const torch::Tensor& actual, const torch::Tensor& oracle, con
         largest((fair - expected).abs(), at::isfinite(expected).logical_and(at::isfinite(fair)));
     const double max_abs_oracle = largest_finite_magnitude(expected);
     const double floor = error_floor(dtype, max_abs_oracle, magnitude.value_or(max_abs_oracle));
-    return judge(got, expected, at::full_like(expected, 2.0 * low_precision_error + floor),
-                 fmt::format("= 2 x {:.2e} (plain torch in {}) + {:.2e}", low_precision_error, text(dtype), floor),
-                 name);
+    return judge(
+        got, expected, at::full_like(expected, factor * low_precision_error + floor),
+        fmt::format("= {:.0f} x {:.2e} (plain torch in {}) + {:.2e}", factor, low_precision_error, text(dtype), floor),
+        name);
 }
 
 Comparison compare_within(const torch::Tensor& actual, const torch::Tensor& oracle, const torch::Tensor& bound,

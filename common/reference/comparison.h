@@ -37,7 +37,7 @@ double error_floor(torch::ScalarType dtype, double max_abs_oracle, double magnit
 
 /// The rule for 16 bits, and for what has no derived bound:
 ///
-///   max|actual - oracle| <= 2 * max|low_precision - oracle| + error_floor(...)
+///   max|actual - oracle| <= factor * max|low_precision - oracle| + error_floor(...)
 ///
 /// `actual` must have the oracle's shape and device and the dtype of `low_precision`. Where the oracle is finite,
 /// `actual` must be finite; where it is NaN or infinite, `actual` must be NaN or the same infinity. Elements at which
@@ -45,8 +45,9 @@ double error_floor(torch::ScalarType dtype, double max_abs_oracle, double magnit
 ///
 /// @param magnitude  size of the terms that were summed, for the floor; the largest finite |oracle| when absent
 /// @param name       what the report calls the tensor
+/// @param factor     2 for results of the forward pass, 3 for gradients: FlashAttention's own rule
 Comparison compare(const torch::Tensor& actual, const torch::Tensor& oracle, const torch::Tensor& low_precision,
-                   std::optional<double> magnitude = {}, std::string_view name = "out");
+                   std::optional<double> magnitude = {}, std::string_view name = "out", double factor = 2.0);
 
 /// The rule for float32: |actual - oracle| <= bound in each element, and what is not finite as above.
 ///

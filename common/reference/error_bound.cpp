@@ -32,13 +32,12 @@ constexpr double kPerTile = 6, kKeysOfTile = 32;
 /// additions, n itself is allowed (lambda of Higham and Mary, Theorem 2.4).
 constexpr double kLambda = 16;
 
-/// Roundings, in units of u, that a sum over `terms` keys may add to each of its terms.
+}  // namespace
+
 torch::Tensor roundings_of_sum(const torch::Tensor& terms) {
     const torch::Tensor certain = terms + kPerTile * at::ceil(terms / kKeysOfTile) + kPerWeight;
     return at::minimum(certain, kLambda * at::sqrt(certain));
 }
-
-}  // namespace
 
 torch::Tensor score_errors(const torch::Tensor& q, const torch::Tensor& k, double scale) {
     constexpr int64_t kBlock = 8;

@@ -23,6 +23,10 @@ struct ErrorBound {
 ErrorBound attention_bound(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                            const AttentionOptions& options = {}, const std::optional<torch::Tensor>& kv_lengths = {});
 
+/// Roundings, in units of u, that a sum over `terms` keys or queries may add to each of its terms: one for each, and
+/// what tiles add, or where there are many, what so many independent ones add up to.
+torch::Tensor roundings_of_sum(const torch::Tensor& terms);
+
 /// How far a score may lie from scale * q . k, whatever the order of its sum: [..., Sq, Sk] for q [..., Sq, D] and
 /// k [..., Sk, D] in float64.
 torch::Tensor score_errors(const torch::Tensor& q, const torch::Tensor& k, double scale);

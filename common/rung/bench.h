@@ -62,6 +62,14 @@ struct Case {
 
 using Tensors = std::vector<torch::Tensor>;  ///< of a problem: {q, k, v}, or {x} for a softmax
 
+/// Whether a result is right, and by how much.
+struct Verdict {
+    bool right = false;
+    double max_abs_error = 0;
+    double bound = 0;
+    std::string text = {};
+};
+
 /// The first kernel of an entry on its own. What the whole takes more is the price of the rest.
 struct FirstStep {
     std::string name = {};
@@ -89,6 +97,12 @@ struct Entry {
     /// The name under which it takes part in masked problems of other phases, on the same tensors without the mask.
     std::string unmasked_peer = {};
     std::optional<FirstStep> first_step = {};
+
+    /// What `call` is given in place of the inputs, where something is made of them beforehand, once, which is not
+    /// timed.
+    std::function<Tensors(const Tensors& inputs, const Problem&)> prepare = {};
+    /// Judges the results, where the rule that holds for everybody else does not apply.
+    std::function<Verdict(const Tensors& outputs, const Tensors& inputs, const Problem&)> judge = {};
 };
 
 /// An entry `Run(q, k, v, options)` whose traffic is `Bytes(q, k, v, options)`.

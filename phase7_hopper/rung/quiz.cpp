@@ -12,6 +12,7 @@
 #include "common/simt/simt.h"
 #include "common/torch/torch.h"
 #include "phase7_hopper/hopper.h"
+#include "phase7_hopper/rung/quiz_8_bits.h"
 
 namespace ladder::phase7_hopper {
 
@@ -492,7 +493,10 @@ std::vector<Topic> questions() {
             {"7.proxy", "when stores must be shown", proxy},
             {"7.waits", "what a wait makes readable", waits},
             {"7.skipped", "tiles that a warpgroup leaves out", skipped},
-            {"7.last-wave", "how full the last wave is", last_wave}};
+            {"7.last-wave", "how full the last wave is", last_wave},
+            {"7.code", "what a number in 8 bits becomes", stored_number},
+            {"7.rotation", "what becomes of an outlier", rotated_outlier},
+            {"7.exponent", "which scale a block has", block_exponent}};
 }
 
 }  // namespace ladder::phase7_hopper

@@ -9,6 +9,7 @@
 #include "common/simt/device/device.h"
 #include "common/simt/device/device_profile.h"
 #include "common/simt/report/launch_log.h"
+#include "phase7_hopper/fp8/test_codes.h"
 #include "phase7_hopper/hopper.h"
 
 namespace ladder::mutants {
@@ -67,6 +68,37 @@ AssertionResult moves_what_the_formula_says(const AttentionEntry& entry, Formula
     if (moved == expected) return AssertionSuccess();
     return AssertionFailure() << moved.read << " bytes read and " << moved.written << " written, where "
                               << expected.read << " and " << expected.written << " would do";
+}
+
+/// Attention in 8 bits against what its codes stand for.
+AssertionResult codes_are_right(int64_t queries, int64_t keys, Mask mask, torch::ScalarType dtype, double scale = 0.2,
+                                const Fp8Options& how = {}, double growth = 0.0) {
+    const simt::ScopedCpuDevice imitated(small_h100());
+    at::manual_seed(16);
+    const torch::Tensor q = fp8::with_outliers({1, 2, queries, 40}, dtype),
+                        k = fp8::with_outliers({1, 1, keys, 40}, dtype);
+    // Blocks whose sizes differ: by 2^growth from each to the next.
+    const torch::Tensor size = at::pow(2.0, at::arange(keys).div(128, "floor") * growth).view({keys, 1});
+    const torch::Tensor v = (fp8::with_outliers({1, 1, keys, 40}, dtype) * size).to(dtype);
+    return fp8::agrees_with_its_codes(q, (k * size).to(dtype), v, {.scale = scale, .mask = mask}, how);
+}
+
+/// Rotated, turned and rounded, Q K^T is what it was.
+AssertionResult quantizing_keeps_products(torch::ScalarType dtype, bool rotated, bool turned) {
+    const simt::ScopedCpuDevice imitated(small_h100());
+    at::manual_seed(17);
+    const torch::Tensor q = fp8::with_outliers({1, 1, 70, 40}, dtype), k = fp8::with_outliers({1, 1, 150, 40}, dtype);
+    const auto table = [](float value) { return at::full({150, 20}, value); };
+    Fp8Options how{.rotated = rotated};
+    if (turned) how.rotary = Rotary{table(0.6f), table(0.8f), 3};  // all positions alike: products stay as they are
+    const Fp8Operands codes = quantize_to_8_bits(q, k, k, {.scale = -1.0}, how);
+    const torch::Tensor expected = -at::matmul(q.to(at::kDouble), k.to(at::kDouble).mT());
+    const torch::Tensor got = at::matmul(fp8::values_of_q(codes), fp8::values_of_k(codes).mT());
+    const double error = fp8::rms(got - expected) / fp8::rms(expected);
+    const double of_values =
+        fp8::rms(fp8::values_of_v(codes).slice(3, 0, 40) - k.to(at::kDouble)) / fp8::rms(k.to(at::kDouble));
+    if (error < 0.05 && of_values < 0.04) return AssertionSuccess();
+    return AssertionFailure() << "products err by " << error << " of themselves, values by " << of_values;
 }
 
 }  // namespace
@@ -136,6 +168,25 @@ std::vector<Trial> trials(torch::ScalarType dtype) {
             return moves_what_the_formula_says(entry, formula, dtype);
         }));
     }
+    trials.push_back(
+        trial("fp8_bottom_right", [dtype] { return codes_are_right(70, 330, Mask::causal_bottom_right, dtype); }));
+    trials.push_back(trial("fp8_many_tiles", [dtype] { return codes_are_right(200, 900, Mask::none, dtype); }));
+    trials.push_back(trial("fp8_rows_that_see_nothing",
+                           [dtype] { return codes_are_right(150, 60, Mask::causal_bottom_right, dtype); }));
+    trials.push_back(
+        trial("fp8_growing_blocks", [dtype] { return codes_are_right(70, 500, Mask::none, dtype, 0.2, {}, 1.0); }));
+    trials.push_back(
+        trial("fp8_shrinking_blocks", [dtype] { return codes_are_right(70, 500, Mask::none, dtype, 0.2, {}, -1.0); }));
+    trials.push_back(
+        trial("fp8_large_scale", [dtype] { return codes_are_right(70, 400, Mask::causal_top_left, dtype, 2.0); }));
+    trials.push_back(trial("fp8_e5m2", [dtype] {
+        return codes_are_right(70, 200, Mask::none, dtype, 0.2, {.values = ValueCodes::e5m2});
+    }));
+    for (const auto& [name, rotated, turned] :
+         {std::tuple("fp8_rounds", false, false), {"fp8_rotates", true, false}, {"fp8_turns", true, true}})
+        trials.push_back(trial(name, [dtype, rotated = rotated, turned = turned] {
+            return quantizing_keeps_products(dtype, rotated, turned);
+        }));
     return trials;
 }
 

@@ -65,9 +65,9 @@ class Source:
         return re.findall(r"(?<!>)\n([A-Za-z_:]+) (\w+)\(const (\w+)& \w+\) \{", self.text(f"{phase}/{kernel}.cuh"))
 
     def head(self, phase):
-        headers = sorted((self.root / phase).glob("*_arguments.h"))
+        headers = sorted((self.root / phase).rglob("*_arguments.h"))
         lines = ['#include "common/attention/arguments.h"', '#include "common/simt/simt.h"', '#include "tests/mutants/mutants.h"',
-                 *(f'#include "{phase}/{path.name}"' for path in headers)]
+                 *(f'#include "{path.relative_to(self.root).as_posix()}"' for path in headers)]
         return "\n".join(lines) + "\n"
 
     def original(self, phase):

@@ -48,7 +48,8 @@ def samples(device):
         "online_attention": plain, "standard_attention": plain, "fa1_forward": plain, "fa2_forward": plain,
         "q_blocked_attention": blocked, "qv_blocked_attention": blocked, "causal_forward": plain + masks,
         "mma_forward": halves,
-        "hopper_forward": halves if device == "cuda" and torch.cuda.get_device_capability() == (9, 0) else [],  # it runs nowhere else
+        **{name: halves if device == "cuda" and torch.cuda.get_device_capability() == (9, 0) else []  # they run nowhere else
+           for name in ("hopper_forward", "hopper_fp8_forward")},
         "flash_decode": decode + planned, "flash_decode_parts": decode,
         "merge_partials": [((random(3, 2, 4, 7, 24), random(3, 2, 4, 7)), {})],
     }

@@ -125,21 +125,27 @@ def main(library, device="cpu"):
             expected_out, expected_lse = reference(*halves, mask=mask)
             close(f"hopper_forward out, {mask}", out, expected_out, 5e-3)
             close(f"hopper_forward lse, {mask}", lse, expected_lse, 1e-5)
+            out, lse = ops.hopper_fp8_forward(*halves, mask=mask)
+            close(f"hopper_fp8_forward out, {mask}", out, expected_out, 0.2)
+            close(f"hopper_fp8_forward lse, {mask}", lse, expected_lse, 0.1)
     else:
-        refuses("hopper_forward without Hopper", lambda: ops.hopper_forward(*halves), "wgmma", "phase 6", "mma_forward")
-    refuses("hopper_forward, float32", lambda: ops.hopper_forward(q, k, v), "float16 and bfloat16", "fa2_forward")
+        for name in ("hopper_forward", "hopper_fp8_forward"):
+            refuses(f"{name} without Hopper", lambda name=name: getattr(ops, name)(*halves), "wgmma", "phase 6", "mma_forward")
+    for name in ("hopper_forward", "hopper_fp8_forward"):
+        refuses(f"{name}, float32", lambda name=name: getattr(ops, name)(q, k, v), "float16 and bfloat16", "fa2_forward")
+    refuses("hopper_fp8_forward, codes", lambda: ops.hopper_fp8_forward(*halves, values="int8"), "int8", "e4m3", "e5m2")
 
     half = ops.fa2_forward(q.half(), k.half(), v.half())[0]
     assert half.dtype == torch.float16
     close("fa2_forward float16", half, reference(q.half(), k.half(), v.half())[0], 5e-3)
 
-    for name in full + ("causal_forward", "mma_forward", "hopper_forward"):
+    for name in full + ("causal_forward", "mma_forward", "hopper_forward", "hopper_fp8_forward"):
         refuses(f"{name}, float64 k", lambda name=name: getattr(ops, name)(q, k.double(), v), "k:")
         refuses(f"{name}, 3 heads", lambda name=name: getattr(ops, name)(q[:, :3], k, v), "q:", "3", "2")
-    for name in ("causal_forward", "mma_forward", "hopper_forward"):
+    for name in ("causal_forward", "mma_forward", "hopper_forward", "hopper_fp8_forward"):
         refuses(f"{name}, unknown mask", lambda name=name: getattr(ops, name)(q, k, v, mask="diagonal"), "mask", "diagonal")
 
-    tested = set(full) | {"safe_softmax", "online_softmax", "block_softmax", "causal_forward", "mma_forward", "hopper_forward",
+    tested = set(full) | {"safe_softmax", "online_softmax", "block_softmax", "causal_forward", "mma_forward", "hopper_forward", "hopper_fp8_forward",
                           "merge_partials", "flash_decode_parts"}
     registered = {schema.name.split("::")[1] for schema in torch._C._jit_get_all_schemas()
                   if schema.name.startswith("flash_ladder::")}

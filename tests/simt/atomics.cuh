@@ -124,6 +124,61 @@ __global__ void claim_kernel(simt::GlobalTensor<int, 1> out, simt::GlobalTensor<
     simt::reduce_add(out(1), simt::atomic_exchange(counter(1), me));
 }
 
+/// Numbers of 64 bits. out(0) to out(2): the sum, the largest and the smallest of in, first in each block; out(3): the
+/// sum again, by compare-and-exchange; out(4): what exchanges of out(5) gave.
+template <simt::Order order>
+__global__ void wide_kernel(simt::GlobalTensor<const Wide, 1> in, simt::GlobalTensor<Wide, 1> out) {
+    const auto found = simt::SharedArena().tile<Wide, 1, 4>("found");
+    const int thread = int(threadIdx.x), i = int(blockIdx.x) * kAtomicThreads + thread;
+    if (thread < 4) found(0, thread) = thread == 2 ? ~Wide{0} : 0;
+    __syncthreads();  // found is empty before anybody adds
+    if (i < int(in.extent(0))) {
+        const Wide x = in(i);
+        simt::atomic_add(found(0, 0), x);
+        simt::atomic_max(found(0, 1), x);
+        simt::atomic_min(found(0, 2), x);
+        Wide before = simt::load_relaxed(out(3));
+        for (Wide now; (now = simt::atomic_compare_exchange<order>(out(3), before, before + x)) != before;)
+            before = now;
+        simt::reduce_add(out(4), simt::atomic_exchange<order>(out(5), x));
+    }
+    __syncthreads();  // everybody has added
+    if (thread > 0) return;
+    simt::atomic_add<order>(out(0), Wide(found(0, 0)));
+    simt::atomic_max<order>(out(1), Wide(found(0, 1)));
+    simt::atomic_min<order>(out(2), Wide(found(0, 2)));
+}
+
+/// As chain_kernel, with a flag of 64 bits of which only the upper half changes. Thread 0 waits for the block before
+/// and hands over to thread 40 by a fence of the block; that one hands over to the next block by a fence of the system.
+__global__ void scopes_kernel(simt::GlobalTensor<const float, 1> in, simt::GlobalTensor<float, 1> out,
+                              simt::GlobalTensor<float, 1> partial, simt::GlobalTensor<Wide, 1> counter) {
+    const auto flag = simt::SharedArena().tile<int, 1, 1>("flag");
+    const int thread = int(threadIdx.x), block = int(blockIdx.x);
+    if (thread == 0) flag(0, 0) = 0;
+    __syncthreads();  // the flag is down before anybody looks
+    if (thread == 0) {
+        while (simt::load_relaxed(counter(0)) != Wide(block) << 32) {
+        }
+        simt::fence_system();
+        simt::fence_block();
+        simt::store_relaxed(flag(0, 0), 1);
+    }
+    if (thread == 40) {
+        while (simt::load_relaxed(flag(0, 0)) == 0) {
+        }
+        simt::fence_block();
+        const float before = block == 0 ? 0.0f : float(partial(block - 1));
+        partial(block) = before + float(in(block));
+        if (block == int(gridDim.x) - 1) out(0) = partial(block);
+        simt::fence_system();
+        if (block % 2 == 0)
+            simt::store_relaxed(counter(0), Wide(block + 1) << 32);
+        else
+            simt::store_release(counter(0), Wide(block + 1) << 32);
+    }
+}
+
 cudaLaunchConfig_t config_of(const AtomicTrial& t, std::size_t shared_bytes = 0) {
     return {.gridDim = dim3(unsigned(t.blocks)),
             .blockDim = dim3(kAtomicThreads),
@@ -157,6 +212,20 @@ void launch_chain(const AtomicTrial& t) {
     simt::launch("chain_kernel", config_of(t), t.with_fences ? chain_kernel<true> : chain_kernel<false>,
                  simt::global_tensor<const float, 1>(t.in), simt::global_tensor<float, 1>(t.out),
                  simt::global_tensor<float, 1>(t.partial), simt::global_tensor<int, 1>(t.counter), t.backwards);
+}
+
+void launch_wide(const AtomicTrial& t) {
+    simt::launch("wide_kernel", config_of(t, 32),
+                 t.with_fences ? wide_kernel<simt::Order::relaxed>
+                 : t.backwards ? wide_kernel<simt::Order::acquire>
+                               : wide_kernel<simt::Order::acq_rel>,
+                 simt::global_tensor<const Wide, 1>(t.in), simt::global_tensor<Wide, 1>(t.out));
+}
+
+void launch_scopes(const AtomicTrial& t) {
+    simt::launch("scopes_kernel", config_of(t, 16), scopes_kernel, simt::global_tensor<const float, 1>(t.in),
+                 simt::global_tensor<float, 1>(t.out), simt::global_tensor<float, 1>(t.partial),
+                 simt::global_tensor<Wide, 1>(t.counter));
 }
 
 void launch_claim(const AtomicTrial& t) {

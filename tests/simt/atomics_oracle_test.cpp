@@ -20,14 +20,16 @@ namespace {
 constexpr int kCells = 5, kData = 3;  // the others are flags, mostly
 constexpr int kThreads = 40, kWarps = 2;
 
-enum class Does { read, write, load, store, add, fence, syncwarp };
-constexpr const char* kWords[] = {"reads", "writes", "loads", "stores", "adds", "fences", "[syncwarp]"};
+enum class Does { read, write, load, store, add, fence, narrow_fence, syncwarp };
+constexpr const char* kWords[] = {"reads",  "writes",           "loads",     "stores", "adds",
+                                  "fences", "fences its block", "[syncwarp]"};
 
 struct Step {
     Does does;
     int thread = 0, cell = 0;
     Order order = Order::relaxed;
 
+    bool is_fence() const { return does == Does::fence || does == Does::narrow_fence; }
     bool is_atomic() const { return does == Does::load || does == Does::store || does == Does::add; }
     bool changes() const { return does == Does::write || does == Does::store || does == Does::add; }
     bool looks() const { return does == Does::load || does == Does::add; }
@@ -60,14 +62,14 @@ Program random_program(std::mt19937& random) {
     const auto below = [&](int n) { return int(random() % unsigned(n)); };
     Program program;
     program.blocks.resize(1 + below(4));
-    const int density = 2 + below(5), strictness = below(4), mixing = 4 + below(30);
+    const int density = 2 + below(5), strictness = below(4), mixing = 4 + below(30), narrowness = 1 + below(4);
     for (auto& block : program.blocks) {
         block.resize(1 + below(3));
         for (auto& phase : block)
             for (int w = 0; w < kWarps; ++w)
                 for (int count = below(density + 1); count > 0; --count) {
                     const int thread = w * 32 + std::array{0, 1, 5}[below(3)];
-                    Step step{.does = Does::fence, .thread = thread};
+                    Step step{.does = below(narrowness) ? Does::narrow_fence : Does::fence, .thread = thread};
                     if (const int kind = below(10); kind < 3) {
                         step.does = below(3) ? Does::read : Does::write;
                         step.cell = below(kData);
@@ -99,9 +101,10 @@ struct Event {
     int parties = 0;
 };
 
-void execute(const Program& program, const GlobalTensor<int, 1>& cells, std::vector<Event>& events) {
+template <class T>
+void execute(const Program& program, const GlobalTensor<T, 1>& cells, std::vector<Event>& events) {
     const int thread = int(threadIdx.x), block = int(blockIdx.x), warp = thread / 32;
-    int sum = 0;
+    T sum = 0;
     std::array<int, 1 + kWarps> barriers{};  // of the block, and of each warp
     const auto arrive = [&](int kind, int parties) {
         const int number = barriers[std::size_t(kind)]++;
@@ -122,7 +125,7 @@ void execute(const Program& program, const GlobalTensor<int, 1>& cells, std::vec
             }
             if (s.thread != thread) continue;
             events.push_back({block, thread, s});
-            if (s.does == Does::read) sum += cells(s.cell);
+            if (s.does == Does::read) sum += T(cells(s.cell));
             if (s.does == Does::write) cells(s.cell) = 1;
             if (s.does == Does::load && s.order == Order::acquire) load_acquire(cells(s.cell));
             if (s.does == Does::load && s.order == Order::relaxed) load_relaxed(cells(s.cell));
@@ -130,11 +133,12 @@ void execute(const Program& program, const GlobalTensor<int, 1>& cells, std::vec
             if (s.does == Does::store && s.order == Order::relaxed) store_relaxed(cells(s.cell), 1);
             if (s.does == Does::add) with_order(s.order, [&]<Order order>() { atomic_add<order>(cells(s.cell), 1); });
             if (s.does == Does::fence) fence();
+            if (s.does == Does::narrow_fence) fence_block();
         }
         arrive(0, kThreads);
         __syncthreads();
     }
-    EXPECT_GE(sum, 0);
+    EXPECT_GE(sum, T(0));
 }
 
 struct Race {
@@ -154,6 +158,7 @@ std::vector<Race> judge(const std::vector<Event>& events, int blocks) {
         int number;        // of its thread
         std::size_t turn;  // of all
         Clock said;        // fences: what they knew; atomic reads: what they found
+        Clock said_here;   // atomic reads: what of it came from their own block
     };
     std::vector<Past> history;
     std::vector<Race> races;
@@ -163,6 +168,10 @@ std::vector<Race> judge(const std::vector<Event>& events, int blocks) {
         std::size_t owner = SIZE_MAX;
     };
     std::map<int, Post> posts;
+    // What a block's own writes release to its own threads, by cell and block; and by cell and thread, what a release
+    // there goes on with.
+    std::map<std::pair<int, int>, Clock> released_here;
+    std::map<std::pair<int, std::size_t>, Clock> owned_here;
     for (const Event& e : events) {
         const std::size_t me = number_of(e.block, e.thread);
         Clock& mine = knows[me];
@@ -179,11 +188,11 @@ std::vector<Race> judge(const std::vector<Event>& events, int blocks) {
         };
         const int number = ++mine[me];
         const Step& s = e.step;
-        Past now{e, number, history.size(), {}};
-        if (s.does == Does::fence) {
+        Past now{e, number, history.size(), {}, {}};
+        if (s.is_fence()) {
             for (const Past& p : history)
                 if (p.event.block == e.block && p.event.step.looks() && !acquires(p.event.step.order) && lies_before(p))
-                    join(mine, p.said);
+                    join(mine, s.does == Does::fence ? p.said : p.said_here);
             now.said = mine;
             history.push_back(now);
             continue;
@@ -196,19 +205,28 @@ std::vector<Race> judge(const std::vector<Event>& events, int blocks) {
         };
         for (const Past& p : history) {
             const Step& o = p.event.step;
-            if (o.does == Does::fence || o.cell != s.cell || !(o.changes() || s.changes())) continue;
+            if (o.is_fence() || o.cell != s.cell || !(o.changes() || s.changes())) continue;
             if ((o.is_atomic() && s.is_atomic()) || lies_before(p) || (o.changes() && saw(p))) continue;
             races.push_back({e.block, e.thread, p.event.block, p.event.thread, s.cell});
         }
         if (s.is_atomic()) {
             Post& post = posts[s.cell];
-            const Clock found = post.released;
+            Clock& here = released_here[{s.cell, e.block}];
+            const Clock found = post.released, found_here = here;
             if (s.changes()) {
-                Clock published;
+                Clock published, published_here;
                 if (releases(s.order)) published = mine;
                 for (const Past& p : history)
-                    if (p.event.block == e.block && p.event.step.does == Does::fence && lies_before(p))
-                        join(published, p.said);
+                    if (p.event.block == e.block && p.event.step.is_fence() && lies_before(p))
+                        join(p.event.step.does == Does::fence ? published : published_here, p.said);
+                join(published_here, published);
+                Clock& owned = owned_here[{s.cell, me}];
+                join(published_here, owned);
+                if (releases(s.order)) join(owned, published);
+                if (!s.looks())
+                    for (auto& [where, clock] : released_here)
+                        if (where.first == s.cell) clock.clear();
+                join(here, published_here);
                 if (!published.empty()) {
                     if (post.owner != me) post.owned.clear();
                     join(post.owned, published);
@@ -221,7 +239,9 @@ std::vector<Race> judge(const std::vector<Event>& events, int blocks) {
             }
             if (s.looks()) {
                 now.said = found;
-                if (acquires(s.order)) join(mine, found);
+                join(now.said, found_here);
+                now.said_here = found_here;
+                if (acquires(s.order)) join(mine, now.said);
             }
         }
         history.push_back(now);
@@ -233,15 +253,21 @@ TEST(AtomicsOracle, AgreesOnRandomLaunches) {
     constexpr int kLaunches = 20000;
     std::mt19937 random(20261124);
     Buffer<int> buffer("cells", {kCells});
+    Buffer<unsigned long long> wide_buffer("cells", {kCells});
     const auto cells = buffer.view<1>();
+    const auto wide_cells = wide_buffer.view<1>();
     int races = 0, between_blocks = 0, clean = 0, missed = 0;
     for (int n = 0; n < kLaunches; ++n) {
         const Program program = random_program(random);
         std::vector<Event> events;
         const ScopedOrder order(random() % 3 ? random() % 1000 + 1 : 0);
         const Workers one(1);
-        const auto error = fault_of({.grid = unsigned(program.blocks.size()), .block = kThreads},
-                                    [&] { execute(program, cells, events); });
+        const auto error = fault_of({.grid = unsigned(program.blocks.size()), .block = kThreads}, [&] {
+            if (n % 2)
+                execute(program, wide_cells, events);
+            else
+                execute(program, cells, events);
+        });
         const std::vector<Race> expected = judge(events, int(program.blocks.size()));
         std::ostringstream text;
         text << "launch " << n << ", in the order\n";

@@ -16,6 +16,8 @@ void launch_last_block(const AtomicTrial&);
 void launch_tile_counter(const AtomicTrial&);
 void launch_chain(const AtomicTrial&);
 void launch_claim(const AtomicTrial&);
+void launch_wide(const AtomicTrial&);
+void launch_scopes(const AtomicTrial&);
 }  // namespace cpu
 namespace cuda {
 [[gnu::weak]] void launch_histogram(const AtomicTrial&);
@@ -24,6 +26,8 @@ namespace cuda {
 [[gnu::weak]] void launch_tile_counter(const AtomicTrial&);
 [[gnu::weak]] void launch_chain(const AtomicTrial&);
 [[gnu::weak]] void launch_claim(const AtomicTrial&);
+[[gnu::weak]] void launch_wide(const AtomicTrial&);
+[[gnu::weak]] void launch_scopes(const AtomicTrial&);
 }  // namespace cuda
 
 namespace {
@@ -151,6 +155,55 @@ TEST(Atomics, OneClaimsAndExchangesLoseNothing) {
             // Each number went in once, and came out once or is still there.
             EXPECT_EQ(out[1].item<int>() + counter[1].item<int>(), n * (n + 1) / 2);
         }
+}
+
+TEST(Atomics, Of64Bits) {
+    struct Way {
+        bool with_fences, backwards;
+    };
+    for (const Way way : {Way{true, false}, Way{false, true}, Way{false, false}})
+        for (const int blocks : {1, 4}) {
+            const int n = blocks * kAtomicThreads - 5;
+            const torch::Tensor numbers = torch::randint(int64_t{1} << 33, int64_t{1} << 50, {n}, torch::kInt64);
+            const int64_t sum = numbers.sum().item<int64_t>();
+            for (const torch::Device device : machines()) {
+                SCOPED_TRACE(device.str() + ": " + std::to_string(blocks) + " blocks");
+                const torch::Tensor in = numbers.to(device), out = zeros(6, torch::kInt64, device);
+                out[2] = INT64_MAX;
+                run_on(device, cpu::launch_wide, cuda::launch_wide,
+                       AtomicTrial{.in = raw_argument("in", in),
+                                   .out = raw_argument("out", out),
+                                   .blocks = blocks,
+                                   .with_fences = way.with_fences,
+                                   .backwards = way.backwards});
+                EXPECT_EQ(out[0].item<int64_t>(), sum);
+                EXPECT_EQ(out[1].item<int64_t>(), numbers.max().item<int64_t>());
+                EXPECT_EQ(out[2].item<int64_t>(), numbers.min().item<int64_t>());
+                EXPECT_EQ(out[3].item<int64_t>(), sum);
+                EXPECT_EQ(out[4].item<int64_t>() + out[5].item<int64_t>(), sum);
+            }
+        }
+}
+
+TEST(Atomics, FencesOfABlockAndOfTheSystem) {
+    for (const int blocks : {1, 3, 20}) {
+        const torch::Tensor numbers = torch::randn({blocks});
+        torch::Tensor expected = numbers[0].clone();
+        for (int b = 1; b < blocks; ++b) expected += numbers[b];  // in this order, bit for bit
+        for (const torch::Device device : machines()) {
+            SCOPED_TRACE(device.str() + ": " + std::to_string(blocks) + " blocks");
+            const torch::Tensor in = numbers.to(device), out = zeros(1, torch::kFloat32, device);
+            const torch::Tensor partial = torch::full({blocks}, NAN, in.options());
+            const torch::Tensor counter = zeros(2, torch::kInt64, device);
+            run_on(device, cpu::launch_scopes, cuda::launch_scopes,
+                   AtomicTrial{.in = raw_argument("in", in),
+                               .out = raw_argument("out", out),
+                               .partial = raw_argument("partial", partial),
+                               .counter = raw_argument("counter", counter),
+                               .blocks = blocks});
+            EXPECT_EQ(out.item<float>(), expected.item<float>());
+        }
+    }
 }
 
 }  // namespace

@@ -73,6 +73,10 @@ bool is_limit(const std::exception& error) {
            std::string_view(error.what()).find("out of memory") != std::string_view::npos;
 }
 
+Tensors prepared(const Contestant& contestant, const Tensors& inputs) {
+    return contestant.prepare ? contestant.prepare(inputs) : inputs;
+}
+
 /// The first call: its result is checked, and its launches are noted.
 Measurement try_out(const Contestant& contestant, const Tensors& inputs, torch::Device device) {
     Measurement m{.name = contestant.name,
@@ -85,7 +89,7 @@ Measurement try_out(const Contestant& contestant, const Tensors& inputs, torch::
     try {
         const PoisonOutputs poison_outputs;
         const simt::LaunchLog log;
-        const Verdict verdict = contestant.judge(contestant.call(inputs));
+        const Verdict verdict = contestant.judge(contestant.call(prepared(contestant, inputs)));
         m.right = verdict.right;
         m.max_abs_error = verdict.max_abs_error;
         m.bound = verdict.bound;
@@ -126,11 +130,13 @@ void time_all(const std::vector<Contestant>& contestants, const std::vector<Tens
         std::size_t running = 0;
         std::vector<std::function<void()>> calls;
         std::vector<Measurement*> timed;
+        std::vector<std::vector<Tensors>> given(contestants.size());
         for (std::size_t i = 0; i < contestants.size(); ++i) {
             if (!measurements[i].available()) continue;
+            for (const Tensors& set : sets) given[i].push_back(prepared(contestants[i], set));
             calls.push_back([&, i] {
                 running = i;
-                contestants[i].call(sets[turns[i]++ % sets.size()]);
+                contestants[i].call(given[i][turns[i]++ % sets.size()]);
             });
             timed.push_back(&measurements[i]);
         }

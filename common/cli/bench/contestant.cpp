@@ -11,11 +11,18 @@ namespace {
 double total(const GlobalBytes& bytes) { return double(bytes.read) + double(bytes.written); }
 
 Contestant contestant(const Entry& entry, const Problem& problem, const Tensors& inputs) {
-    return {.name = entry.name,
-            .call = [call = entry.call, problem](const Tensors& t) { return call(t, problem); },
-            .flops = useful_flops(problem),
-            .useful_bytes = useful_bytes(problem),
-            .moved_bytes = total(entry.bytes(inputs, problem))};
+    Contestant result{.name = entry.name,
+                      .call = [call = entry.call, problem](const Tensors& t) { return call(t, problem); },
+                      .flops = useful_flops(problem),
+                      .useful_bytes = useful_bytes(problem),
+                      .moved_bytes = total(entry.bytes(inputs, problem))};
+    if (entry.prepare)
+        result.prepare = [prepare = entry.prepare, problem](const Tensors& t) { return prepare(t, problem); };
+    if (entry.judge)
+        result.judge = [judge = entry.judge, inputs, problem](const Tensors& outputs) {
+            return judge(outputs, inputs, problem);
+        };
+    return result;
 }
 
 /// What the whole takes more is the price of its other steps.

@@ -16,6 +16,7 @@ struct Contestant {
     std::string name = {};
     Role role = Role::rung;
     std::string not_available = {};  ///< why it cannot take part, where that is known beforehand; then no more is set
+    std::function<Tensors(const Tensors& inputs)> prepare = {};  ///< what `call` is given, where not the inputs
     std::function<Tensors(const Tensors& inputs)> call = {};
     std::function<Verdict(const Tensors& outputs)> judge = {};  ///< of the results for the first input set
     double flops = 0;

@@ -12,12 +12,7 @@ namespace ladder::cli::bench {
 /// on the same kind of device.
 Tensors make_inputs(const Problem& problem, torch::Device device, std::uint64_t seed);
 
-struct Verdict {
-    bool right = false;
-    double max_abs_error = 0;
-    double bound = 0;
-    std::string text = {};
-};
+using ladder::bench::Verdict;
 
 /// What a problem's result has to be, by the float64 oracle and the harness's one rule.
 ///

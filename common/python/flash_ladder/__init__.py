@@ -22,7 +22,7 @@ from ._library import load
 
 __all__ = [
     "AttentionResult", "Mask", "attention", "block_softmax", "causal_forward", "choose", "fa1_forward", "fa2_forward",
-    "flash_decode", "flash_decode_parts", "hopper_forward", "library_path", "merge_partials", "mma_forward", "online_attention",
+    "flash_decode", "flash_decode_parts", "hopper_forward", "hopper_fp8_forward", "library_path", "merge_partials", "mma_forward", "online_attention",
     "online_softmax", "q_blocked_attention", "qv_blocked_attention", "safe_softmax", "standard_attention",
 ]
 
@@ -151,6 +151,18 @@ def hopper_forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, mask: M
     does not reach its row, NaN and infinities included. Tensors whose rows do not begin at multiples of 16 bytes are
     copied first, as are tensors expanded along heads or sequences. RuntimeError on any other device. (Phase 7)"""
     return AttentionResult(*_ops.hopper_forward(q, k, v, mask=mask, scale=scale))
+
+
+def hopper_fp8_forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, mask: Mask = "none",
+                       scale: float | None = None, rotated: bool = True, values: Literal["e4m3", "e5m2"] = "e4m3",
+                       cosines: torch.Tensor | None = None, sines: torch.Tensor | None = None,
+                       first_query: int = 0) -> AttentionResult:
+    """FlashAttention-3 in 8 bits on Hopper GPUs (Shah et al. 2024, section 3.3): tensors of 16 bits are quantized in blocks
+    on the way, V and the weights to `values`, Q and K to e4m3, `rotated` by a Hadamard matrix with random signs so that
+    outliers are spread. With `cosines` and `sines` [positions, D / 2], a rotary embedding is applied to Q and K before
+    that; the first query is at position `first_query`. Numbers are finite. RuntimeError on any other device. (Phase 7)"""
+    return AttentionResult(*_ops.hopper_fp8_forward(q, k, v, mask=mask, scale=scale, rotated=rotated, values=values,
+                                                    cosines=cosines, sines=sines, first_query=first_query))
 
 
 def flash_decode(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, kv_lengths: torch.Tensor | None = None,

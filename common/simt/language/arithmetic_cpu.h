@@ -36,6 +36,11 @@ inline T max(T a, T b) {
 /// The bits of a number, and the number of bits.
 inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
 inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
+inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
+inline float __int_as_float(int bits) { return std::bit_cast<float>(bits); }
+
+/// The largest of three: one instruction from Hopper on (CUDA's DPX functions).
+inline int __vimax3_s32(int a, int b, int c) { return max(a, max(b, c)); }
 
 /// Four of the eight bytes of x (bytes 0 to 3) and y (4 to 7): byte n of the result is the one that the n-th four bits
 /// of `selector` name, the lowest first.

@@ -573,7 +573,7 @@ bool Block::let_sibling_run() {
     return true;
 }
 
-void Block::note_find(const LookedAt& place, std::uint32_t bits) {
+void Block::note_find(const LookedAt& place, std::uint64_t bits) {
     if (!spins_.finds(current_thread_, reinterpret_cast<std::uintptr_t>(place.address), bits, threads_)) return;
     int runnable = 0;
     for (const Warp& w : warps_) runnable += std::popcount(w.runnable);
@@ -623,7 +623,8 @@ void Block::release_to_cluster(ClusterMessage& into) {
 void Block::acquire_from_cluster(const ClusterMessage& from) {
     clocks_.acquire_from_cluster(current_thread_, from.clock);
     if (from.knowledge)
-        global.hand_over().take(global.moment(current_thread_, warp_interval_), from.knowledge, true, global.clocks());
+        global.hand_over().take(global.moment(current_thread_, warp_interval_), from.knowledge, nullptr, true,
+                                global.clocks());
 }
 
 void Block::let_cluster_go_first() {
@@ -644,10 +645,11 @@ void Block::begin_interval() {
     enter_warp(warp_index());
 }
 
-void Block::show_to_agents() {
+void Block::show_to_agents(ShownSpace space) {
     need_clocks();
     Warp& w = *warp_;
-    clocks_.show({current_thread_, w.interval, w.since, shared.block_interval()});
+    clocks_.show({current_thread_, w.interval, w.since, shared.block_interval()}, space);
+    if (space != ShownSpace::shared) global.hand_over().show(global.moment(current_thread_, w.interval));
     begin_interval();  // what follows is not shown
 }
 

@@ -141,7 +141,7 @@ class Block final : private SharedMemory::Owner, private AccessListener {
     };
     /// The running thread has looked there, atomically, and found these bits. Where it looks in vain again and again,
     /// others have a turn first: of this block, and then of other blocks.
-    [[gnu::noinline]] void note_find(const LookedAt& place, std::uint32_t bits);
+    [[gnu::noinline]] void note_find(const LookedAt& place, std::uint64_t bits);
 
     /// It has changed what others may look at.
     [[gnu::noinline]] void note_change() {
@@ -222,8 +222,8 @@ class Block final : private SharedMemory::Owner, private AccessListener {
     void release(ThreadClocks::Clock& into);
     void acquire(const ThreadClocks::Clock& from) { clocks_.acquire(current_thread_, from); }
 
-    /// Shows agents what the running thread knows of: fence.proxy.async.
-    void show_to_agents();
+    /// Shows agents what the running thread knows of in that memory: fence.proxy.async.
+    void show_to_agents(ShownSpace space);
 
     /// Whether what `thread` did in interval `interval` of its warp lies before what the running one does.
     bool knows(int thread, std::uint32_t interval) const;
@@ -436,6 +436,7 @@ class Block final : private SharedMemory::Owner, private AccessListener {
     [[gnu::cold, gnu::noinline]] void begin_to_look();
     bool is_looked_at() { return ++meetings_ >= meetings_unwatched_.load(std::memory_order_relaxed); }
     bool has_begun(int thread) const;
+    bool is_running(const Witness& witness) const;
     std::string whereabouts() const;
     std::string since_barrier() const;
     std::string near(std::uintptr_t address) const;

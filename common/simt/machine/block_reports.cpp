@@ -73,11 +73,20 @@ std::string call_of(Barrier kind) {
 void Block::fail(MachineError::Report report) {
     if (current_ != this) current_->fail(std::move(report));  // whose thread has reached for this block's memory
     if (recorder_) recorder_->fault(report.first.thread);
-    std::array<void*, 32> calls;
-    const int depth = ::backtrace(calls.data(), int(calls.size()));
-    for (int n = 0; n < depth; ++n) report.calls.push_back(reinterpret_cast<std::uintptr_t>(calls[std::size_t(n)]));
+    // A fault may come to light while another thread runs than the one that it is about, or at the end of the last one.
+    if (is_running(report.first)) {
+        std::array<void*, 32> calls;
+        const int depth = ::backtrace(calls.data(), int(calls.size()));
+        for (int n = 0; n < depth; ++n) report.calls.push_back(reinterpret_cast<std::uintptr_t>(calls[std::size_t(n)]));
+    }
     failure_ = std::move(report);
     leave();
+}
+
+/// Whether the witness is the running thread, and its kernel not over.
+bool Block::is_running(const Witness& witness) const {
+    const std::array<unsigned, 3> here{index_.x, index_.y, index_.z};
+    return witness.thread == current_thread_ && witness.block.value_or(here) == here && warp_->live >> lane() & 1;
 }
 
 void Block::fail_in_flight(const char* does, std::size_t offset, int thread, SourceSite site) {

@@ -18,7 +18,7 @@ class SpinWatch {
     }
 
     /// A thread of so many has found these bits there. Whether it is time to let somebody else have a turn.
-    bool finds(int thread, std::uintptr_t address, std::uint32_t bits, int threads) {
+    bool finds(int thread, std::uintptr_t address, std::uint64_t bits, int threads) {
         if (looks_.empty()) looks_.resize(std::size_t(threads));
         Looks& looks = looks_[std::size_t(thread)];
         for (Look& look : looks.last) {
@@ -47,7 +47,7 @@ class SpinWatch {
     static constexpr unsigned kTimes = 32, kPlaces = 4;
     struct Look {
         std::uintptr_t address = 0;
-        std::uint32_t bits = 0;
+        std::uint64_t bits = 0;
         unsigned times = 0;
     };
     struct Looks {

@@ -28,9 +28,10 @@ class AtomicBoard {
   public:
     /// Beside an address.
     struct Post {
-        KnowledgePtr released;     ///< what the value that stands there makes known
-        std::uint64_t number = 0;  ///< of the last atomic access: they are numbered, for each address from 1 on
-        std::uint64_t owner = 0;   ///< the thread that released last, and what: its later writes go on with it (PTX)
+        KnowledgePtr released;         ///< what the value that stands there makes known
+        std::uint64_t number = 0;      ///< of the last atomic access: they are numbered, for each address from 1 on
+        std::uint64_t last_store = 0;  ///< the number of the last write that did not read as well
+        std::uint64_t owner = 0;  ///< the thread that released last, and what: its later writes go on with it (PTX)
         KnowledgePtr owned{};
     };
 
@@ -43,6 +44,8 @@ class AtomicBoard {
         int tensor;
         AtomicUse use;
         bool releases, acquires;  ///< by itself, or through a fence
+        /// Fences of block scope, which do not help other blocks: one before a write, and one behind a read.
+        SourceSite narrow_release{}, narrow_acquire{};
     };
 
     void clear() {
@@ -70,6 +73,7 @@ class AtomicBoard {
             post.released = joined(post.released, published);
         else
             post.released = post.owner == thread ? post.owned : published;
+        if (!use.reads) post.last_store = post.number;
         return found;
     }
 
@@ -83,15 +87,27 @@ class AtomicBoard {
 
     /// The thread fences: what it read before acquires after all.
     void note_fence(std::uint64_t block, int thread) {
-        const std::scoped_lock lock(mutex_);
-        for (std::size_t i = steps_.size(); i-- > 0 && steps_.size() - i <= kLastSteps;)
-            if (steps_[i].block == block && steps_[i].thread == thread) steps_[i].acquires = steps_[i].use.reads;
+        for_last_steps(block, thread, [](Step& step) { step.acquires = step.use.reads; });
+    }
+
+    /// It does so for its block alone, at a line.
+    void note_narrow_fence(std::uint64_t block, int thread, SourceSite site) {
+        for_last_steps(block, thread, [site](Step& step) {
+            if (step.use.reads && !step.narrow_acquire.known()) step.narrow_acquire = site;
+        });
     }
 
     const std::vector<Step>& steps() const { return steps_; }
 
   private:
     static constexpr std::size_t kMostSteps = 4096, kLastSteps = 64;
+
+    template <class Use>
+    void for_last_steps(std::uint64_t block, int thread, Use use) {
+        const std::scoped_lock lock(mutex_);
+        for (std::size_t i = steps_.size(); i-- > 0 && steps_.size() - i <= kLastSteps;)
+            if (steps_[i].block == block && steps_[i].thread == thread) use(steps_[i]);
+    }
 
     std::mutex mutex_;
     std::unordered_map<std::uintptr_t, Post> posts_;

@@ -54,9 +54,10 @@ class ClusterKnowledge {
         KnowledgePtr all;
         for (std::size_t rank = 0; rank < others.size(); ++rank) {
             if (rank == rank_ || others[rank].known.empty()) continue;
-            BlockClock clock = others[rank].known;
+            BlockClock clock = others[rank].known, shown = others[rank].shown_global;
             clock.resize(threads_);  // agents are their block's own affair
-            all = joined(all, std::make_shared<const Knowledge>(numbers_[rank], std::move(clock)));
+            if (!shown.empty()) shown.resize(threads_);
+            all = joined(all, std::make_shared<const Knowledge>(numbers_[rank], std::move(clock), std::move(shown)));
         }
         return all;
     }

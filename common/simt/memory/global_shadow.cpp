@@ -169,7 +169,8 @@ void GlobalLaunchShadow::take_additions(const Touch& touch, const Cell& cell, st
 }
 
 void GlobalLaunchShadow::meet_other_block(Party newcomer, Deed newcomer_does, Party other, Deed other_does,
-                                          const GlobalRegion& region, std::size_t cell, Lack lack) {
+                                          const GlobalRegion& region, std::size_t cell, Lack lack,
+                                          bool newcomer_is_agent) {
     if (ScopedLeniency::active()) return;
     const bool newcomer_is_later = newcomer.block_after > other.block_after;
     const Conflict conflict{.later = newcomer_is_later ? newcomer : other,
@@ -178,7 +179,8 @@ void GlobalLaunchShadow::meet_other_block(Party newcomer, Deed newcomer_does, Pa
                             .earlier_deed = newcomer_is_later ? other_does : newcomer_does,
                             .region = &region,
                             .cell = cell,
-                            .lack = lack};
+                            .lack = lack,
+                            .later_is_agent = newcomer_is_agent == newcomer_is_later};
     if (!first_conflict_ || conflict.comes_before(*first_conflict_)) first_conflict_ = conflict;
     has_conflict_ = true;
 }
@@ -196,20 +198,23 @@ std::array<unsigned, 3> GlobalLaunchShadow::index_of(std::uint64_t block) const 
     return {unsigned(block % grid_.x), unsigned(block / grid_.x % grid_.y), unsigned(block / grid_.x / grid_.y)};
 }
 
+Witness GlobalLaunchShadow::witness(Party party) const {
+    return {.thread = int(party.thread),
+            .site = instructions_[party.instruction].site,
+            .block = index_of(party.block_after - 1)};
+}
+
+/// What the party calls the element.
+std::string GlobalLaunchShadow::name_for(Party party, const Conflict& c) const {
+    return global_element_name(instructions_[party.instruction].tensor, c.region->address_of(c.cell));
+}
+
 std::optional<MachineError::Report> GlobalLaunchShadow::conflict(std::uint64_t last_block) const {
     if (!first_conflict_ || first_conflict_->later.block_after - 1 > last_block) return unwritten_read(last_block);
     const Conflict& c = *first_conflict_;
-    const std::uintptr_t address = c.region->address_of(c.cell);
-    const auto witness = [&](Party party) {
-        return Witness{.thread = int(party.thread),
-                       .site = instructions_[party.instruction].site,
-                       .block = index_of(party.block_after - 1)};
-    };
-    const auto name = [&](Party party) {
-        return global_element_name(instructions_[party.instruction].tensor, address);
-    };
+    if (c.lack == Lack::proxy_fence) return unseen_report(c);
     const Witness later = witness(c.later), earlier = witness(c.earlier);
-    const std::string element = name(c.later), alias = name(c.earlier);
+    const std::string element = name_for(c.later, c), alias = name_for(c.earlier, c);
     return MachineError::Report{.fault = Fault::global_race,
                                 .block = *later.block,
                                 .first = later,
@@ -355,7 +360,7 @@ GlobalShadow::HeldSource GlobalShadow::hold(bool write, int tensor, const void* 
             return;
         }
         ++c.copies;
-        if (lists_) list(Deed::reads, cell_address, source.reader, 0);  // it may read at once
+        if (lists_) list(Deed::reads, false, cell_address, source.reader, 0);  // it may read at once
     });
     if (free_sources_.empty()) {
         sources_.push_back(source);
@@ -389,8 +394,9 @@ void GlobalShadow::release_source_of_agent(HeldSource place, int agent, std::uin
 void GlobalShadow::release_target(HeldSource place, std::uint32_t warp_interval, SourceSite site) {
     if (place == kUnwatched) return;
     const Source target = let_go(place);
-    for_each_cell(target, [&](Cell& c, std::uintptr_t) {
+    for_each_cell(target, [&](Cell& c, std::uintptr_t address) {
         --c.stores;
+        if (lists_) listed_at(address).list.land(target.reader.thread, warp_interval);
         c.write_interval = block_interval_;
         c.write_warp_interval = warp_interval;
         c.writer = std::uint16_t(target.reader.thread);
@@ -504,8 +510,10 @@ template <bool plain>
             race("reads", address, access, "wrote", {c.writer, c.write_tensor, c.write_site},
                  c.read_interval == block_interval_ && c.reader == c.writer && c.read_site == access.site);
     }
+    if (!plain && bulk_) [[unlikely]]
+        check_shown(c, "reads", address, access);
     if (!plain && lists_) [[unlikely]]
-        list(Deed::reads, address, access, warp_interval);
+        list(Deed::reads, bulk_.has_value(), address, access, warp_interval);
 
     if (!plain && written_here(c) && (c.adds & kLastAdds)) [[unlikely]]
         make_own_additions(c);
@@ -547,12 +555,16 @@ template <bool plain>
         else
             race("writes", address, access, "wrote", {c.writer, c.write_tensor, c.write_site});
     }
+    if (!plain && bulk_) [[unlikely]]
+        check_shown(c, adds ? "adds to" : "overwrites", address, access);
     if (after_addition && !adds) [[unlikely]]
         make_own_additions(c);
     c.adds = !adds ? 0 : written_here(c) ? std::uint8_t((c.adds & kOnlyAdds) | kLastAdds) : kOnlyAdds | kLastAdds;
+    if (!plain && bulk_) c.adds |= kByAgent;
     meet_readers_inline(c, "writes", address, access);
     if (!plain && lists_) [[unlikely]]  // additions commute, as atomic ones do
-        list(adds ? Deed::modifies_atomically : Deed::writes, address, access, warp_interval);
+        list(adds ? Deed::modifies_atomically : Deed::writes, bulk_.has_value(), address, access,
+             bulk_ ? kUnderWay : warp_interval);
     c.write_interval = block_interval_;
     c.write_warp_interval = warp_interval;
     c.writer = std::uint16_t(thread);
@@ -582,6 +594,36 @@ void GlobalShadow::meet_readers(const Cell& c, const char* does, std::uintptr_t 
         race(does, address, access, "read",
              {other ? c.other_reader : c.reader, c.read_tensor, other ? c.other_read_site : c.read_site});
     }
+}
+
+/// A bulk copy comes to what threads of its block have stored in the ordinary way.
+void GlobalShadow::check_shown(const Cell& c, const char* does, std::uintptr_t address,
+                               const GlobalAccessRecord& access) const {
+    if (!written_here(c) || c.adds & kByAgent) return;
+    const auto is_shown = [&](int writer, std::uint32_t interval) {
+        return clocks_ && clocks_->has_shown_global(access.thread, writer, interval);
+    };
+    if (c.writer == kAtomics) {
+        if (const auto writer = atomics_.at(address).modifiers.first_unknown(is_shown); writer.thread >= 0)
+            not_shown(does, address, access, {writer.thread, c.write_tensor, writer.site});
+    } else if (!is_shown(c.writer, c.write_warp_interval)) {
+        not_shown(does, address, access, {c.writer, c.write_tensor, c.write_site});
+    }
+}
+
+void GlobalShadow::not_shown(const char* does, std::uintptr_t address, const GlobalAccessRecord& access,
+                             const GlobalAccessRecord& writer) const {
+    if (ScopedLeniency::active()) return;
+    const std::string element = global_element_name(access.tensor, address),
+                      alias = global_element_name(writer.tensor, address);
+    faults_.fail({.fault = Fault::unseen_by_agent,
+                  .first = {access.thread, access.site},
+                  .second = {writer.thread, writer.site},
+                  .what = "what thread " + std::to_string(access.thread) + " sets off " + does + " " + element +
+                          " in global memory, which thread " + std::to_string(writer.thread) +
+                          " stored in the ordinary way" + (alias == element ? "" : " as " + alias) +
+                          "; nobody has shown that to the asynchronous proxy since",
+                  .advice = global_proxy_advice()});
 }
 
 void GlobalShadow::unwritten(std::uintptr_t address, const GlobalAccessRecord& reader, std::uint32_t warp_interval) {

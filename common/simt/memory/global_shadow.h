@@ -149,14 +149,16 @@ class GlobalLaunchShadow {
         friend bool operator==(const Instruction&, const Instruction&) = default;
     };
 
-    /// What lacks where one block took over from the other, and yet this access is not in order.
-    enum class Lack : std::uint8_t { unknown, before_release, after_acquire };
+    /// What lacks where one block took over from the other, and yet this access is not in order; or is, and not shown
+    /// to the asynchronous proxy, through which one of the two makes its access.
+    enum class Lack : std::uint8_t { unknown, before_release, after_acquire, store_under_way, proxy_fence };
     struct Conflict {
         Party later, earlier;  // by the number of the block
         Deed later_deed, earlier_deed;
         const GlobalRegion* region;
         std::size_t cell;
         Lack lack;
+        bool later_is_agent;  // where a proxy fence lacks; else the earlier one is
         bool comes_before(const Conflict& other) const;
     };
 
@@ -190,16 +192,21 @@ class GlobalLaunchShadow {
     static void keep_lowest(Party newcomer, Party& lowest, Party& next);
     void take_additions(const Touch& touch, const Cell& cell, std::uint64_t block);
     void meet_other_block(Party newcomer, Deed newcomer_does, Party other, Deed other_does, const GlobalRegion& region,
-                          std::size_t cell, Lack lack = Lack::unknown);
+                          std::size_t cell, Lack lack = Lack::unknown, bool newcomer_is_agent = false);
     Party party(const Past& past, std::uint32_t lanes = ~0u);
     void meet_history(Party newcomer, Deed deed, const Touch& where);
     void meet_history(const Past& newcomer, const History& history, const KnowledgePtr& gained);
+    void meet_in_order(const Past& newcomer, const Past& past, bool newcomer_is_after, const History& history);
     void keep(const Past& past, History& history);
     bool is_written_before(const Unwritten& unwritten) const;
     std::optional<MachineError::Report> unwritten_read(std::uint64_t last_block) const;
+    MachineError::Report unseen_report(const Conflict& conflict) const;
+    Witness witness(Party party) const;
+    std::string name_for(Party party, const Conflict& conflict) const;
     bool is_update(const Conflict& conflict) const;
     std::string advice_for(const Conflict& conflict) const;
     std::string place_of(const AtomicBoard::Step& step) const;
+    std::string narrow_fences(std::uint64_t one, std::uint64_t other) const;
     std::array<unsigned, 3> index_of(std::uint64_t block) const;
 
     const std::string kernel_;
@@ -335,12 +342,13 @@ class GlobalShadow {
         std::uint16_t writer = 0, reader = 0, other_reader = 0;
         Readers readers = Readers::one_thread;
         std::uint8_t write_tensor = 0, read_tensor = 0;
-        std::uint8_t adds = 0;     // kLastAdds, kOnlyAdds
+        std::uint8_t adds = 0;     // kLastAdds, kOnlyAdds, kByAgent
         std::uint16_t stores = 0;  // bulk ones under way that write it
         SourceSite write_site, read_site, other_read_site;
     };
     static_assert(kMaxTensorNames <= 256);
-    static constexpr std::uint8_t kLastAdds = 1, kOnlyAdds = 2;  // the last write was an addition; all were
+    // The last write was an addition; all were; the last one was a bulk copy's.
+    static constexpr std::uint8_t kLastAdds = 1, kOnlyAdds = 2, kByAgent = 4;
 
     /// A block touches few of the cells that a launch does, so they are gathered in chunks as it meets them.
     static constexpr std::size_t kChunkCells = 16;
@@ -414,12 +422,21 @@ class GlobalShadow {
             std::uint32_t interval, block_interval;
             std::uint64_t number;
         };
+        std::uintptr_t element = 0;  // of the last access: where it begins, and its width in bytes
+        std::size_t width = 0;
         std::uint64_t last_change = 0;  // the number of the last one of modifiers
-        std::vector<Look> looks;        // atomic reads of threads, the last one in each interval
-        std::uint64_t seen = 0;         // the number of the last one before the block last met
+        struct Changes {
+            int warp;
+            std::array<std::uint64_t, 32> numbers;
+        };
+        std::vector<Changes> changes;  // by lane, the number of its last one in this interval of the block
+        std::vector<Look> looks;       // atomic reads of threads, the last one in each interval
+        std::uint64_t seen = 0;        // the number of the last one before the block last met
         Cell before{};
 
         void look(const Moment& now, std::uint64_t number);
+        void change(int thread, std::uint64_t number);
+        std::uint64_t last_change_of(int thread) const;
         /// Of the atomic reads that the thread comes after, the last one's number.
         std::uint64_t seen_by(const Moment& now) const;
     };
@@ -427,15 +444,22 @@ class GlobalShadow {
 
     /// A plain access meets a cell that was accessed atomically in this interval of the block.
     [[gnu::noinline]] void meet_atomics(bool write, std::uintptr_t address, const GlobalAccessRecord& access);
-    void begin_atomic_on(Cell& c, const AtomicUse& use, std::uintptr_t address, bool holds_value,
-                         const GlobalAccessRecord& access, std::uint32_t warp_interval);
+    struct AtomicElement {
+        std::uintptr_t address;
+        std::size_t bytes;
+    };
+    void begin_atomic_on(Cell& c, const AtomicUse& use, const AtomicElement& element, std::uintptr_t address,
+                         bool holds_value, const GlobalAccessRecord& access, std::uint32_t warp_interval);
+    void meet_other_width(const AtomicNote& note, const AtomicUse& use, const AtomicElement& element,
+                          const GlobalAccessRecord& access) const;
 
     struct Listed {
         const GlobalRegion* region;
         std::size_t cell;
         AccessList list;
     };
-    [[gnu::noinline]] void list(Deed deed, std::uintptr_t address, const GlobalAccessRecord& access,
+    /// `by_agent`: a bulk copy makes it.
+    [[gnu::noinline]] void list(Deed deed, bool by_agent, std::uintptr_t address, const GlobalAccessRecord& access,
                                 std::uint32_t warp_interval, std::uint64_t number = 0, bool looks = false);
     Listed& listed_at(std::uintptr_t address);
     bool leave_to_launch(std::uintptr_t address, const GlobalAccessRecord& reader, std::uint32_t warp_interval);
@@ -443,7 +467,12 @@ class GlobalShadow {
     void forget_lists();
     void hand_in_lists();
 
+    void check_shown(const Cell& c, const char* does, std::uintptr_t address, const GlobalAccessRecord& access) const;
+
     // These return while the machine is lenient.
+    [[gnu::cold, gnu::noinline]] void not_shown(const char* does, std::uintptr_t address,
+                                                const GlobalAccessRecord& access,
+                                                const GlobalAccessRecord& writer) const;
     [[gnu::cold, gnu::noinline]] void unwritten(std::uintptr_t address, const GlobalAccessRecord& reader,
                                                 std::uint32_t warp_interval);
     [[gnu::cold, gnu::noinline]] void overwrites_source(std::uintptr_t address, const GlobalAccessRecord& writer) const;

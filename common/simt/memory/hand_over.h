@@ -1,10 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "common/simt/memory/knowledge.h"
 #include "common/simt/memory/thread_clocks.h"
+#include "common/simt/report/source_site.h"
 
 namespace simt {
 inline namespace cpu {
@@ -54,6 +57,9 @@ class GainedKnowledge {
 /// a fence and then an atomic write, here; by an atomic read that finds what was written so, and acquires, or is
 /// followed by a fence, there. PTX calls these release and acquire patterns ("Memory Consistency Model").
 ///
+/// A fence of the block's own scope takes part in patterns among threads of the block alone: what it releases no other
+/// block acquires, and it acquires nothing of theirs.
+///
 /// A fence also speaks for those that come after its thread in the block. PTX wants one in the thread that makes the
 /// atomic access, but the old idiom of a fence in every thread, a barrier, and the flag by one of them works.
 class HandOver {
@@ -67,11 +73,29 @@ class HandOver {
     /// block last met, as SharedMemory numbers it. `clocks`: null if the block has none.
     void fence(const Moment& now, std::uint32_t block_since, ThreadClocks* clocks);
 
+    /// A fence of this block alone, at a line.
+    void fence_in_block(const Moment& now, std::uint32_t block_since, ThreadClocks* clocks, SourceSite site);
+
+    /// Where such a fence stood, the thread's own if it made one; else unknown.
+    SourceSite fence_in_block_of(int thread) const;
+
+    /// What the thread knows of other blocks is shown to the asynchronous proxy.
+    void show(const Moment& now);
+
     /// What an atomic write makes known to who acquires it; null: nothing. If it releases: as fence().
     KnowledgePtr published(const Moment& now, bool releases, std::uint32_t block_since);
 
-    /// An atomic read has found what was written with this knowledge.
-    void take(const Moment& now, const KnowledgePtr& found, bool acquires, ThreadClocks* clocks);
+    /// An atomic write to `address`, as number `number` of its element; what it makes known to everybody. `last_store`:
+    /// the number of the last write before it that went on with nothing.
+    void note_write(const Moment& now, std::uintptr_t address, std::uint64_t number, std::uint64_t last_store,
+                    bool reads, bool releases, const KnowledgePtr& published);
+
+    /// What the value that stands there makes known to threads of this block, by writes of this block.
+    KnowledgePtr released_here(std::uintptr_t address, std::uint64_t last_store) const;
+
+    /// An atomic read has found what was written with this knowledge: by anybody, and by this block.
+    void take(const Moment& now, const KnowledgePtr& found, const KnowledgePtr& found_here, bool acquires,
+              ThreadClocks* clocks);
 
     /// What the thread knows of others.
     KnowledgePtr known_at(const Moment& now) { return has_any_ ? acquired_.known_at(now) : nullptr; }
@@ -81,9 +105,20 @@ class HandOver {
     KnowledgePtr past_of(const Moment& now, std::uint32_t block_since);
     void acquire(const Moment& now, const KnowledgePtr& found, ThreadClocks* clocks);
 
+    /// Beside an address that threads of this block have written atomically: what they make known to each other.
+    struct Post {
+        std::uint64_t number = 0;  // of the last such write
+        KnowledgePtr released{};
+        std::vector<std::pair<int, KnowledgePtr>>
+            owned{};  // by thread: its releases, which its later writes go on with
+    };
+
     std::uint64_t block_ = 0;
     bool has_any_ = false;
     GainedKnowledge acquired_, found_, fenced_;
+    GainedKnowledge found_here_, fenced_here_;  // for fences of the block's scope, and by them
+    std::unordered_map<std::uintptr_t, Post> posts_;
+    std::vector<std::pair<int, SourceSite>> fences_here_;  // the last one of each thread
 };
 
 }  // namespace cpu

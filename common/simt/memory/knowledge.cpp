@@ -12,7 +12,8 @@ using ClockPtr = std::shared_ptr<const BlockClock>;
 
 /// One of the two where it is the later in every thread.
 ClockPtr later(const ClockPtr& one, const ClockPtr& other) {
-    if (one == other) return one;
+    if (one == other || !other) return one;
+    if (!one) return other;
     bool one_is = one->size() >= other->size(), other_is = other->size() >= one->size();
     for (std::size_t t = 0; t < std::min(one->size(), other->size()); ++t) {
         one_is &= (*one)[t] >= (*other)[t];
@@ -26,21 +27,42 @@ ClockPtr later(const ClockPtr& one, const ClockPtr& other) {
     return std::make_shared<const BlockClock>(std::move(both));
 }
 
+/// Whether `one` is no earlier than `other` in any thread.
+bool includes(const ClockPtr& one, const ClockPtr& other) {
+    if (one == other || !other) return true;
+    return one && one->size() >= other->size() &&
+           std::ranges::equal(*other, std::span(*one).first(other->size()), std::ranges::less_equal());
+}
+
 }  // namespace
 
-const BlockClock* Knowledge::of(std::uint64_t block) const {
+const Knowledge::Item* Knowledge::item_of(std::uint64_t block) const {
     const auto item = std::ranges::lower_bound(items_, block, {}, &Item::block);
-    return item != items_.end() && item->block == block ? item->clock.get() : nullptr;
+    return item != items_.end() && item->block == block ? &*item : nullptr;
+}
+
+const BlockClock* Knowledge::of(std::uint64_t block) const {
+    const Item* const item = item_of(block);
+    return item ? item->clock.get() : nullptr;
+}
+
+const BlockClock* Knowledge::shown_of(std::uint64_t block) const {
+    const Item* const item = item_of(block);
+    return item ? item->shown.get() : nullptr;
 }
 
 bool Knowledge::includes(const Knowledge& other) const {
     return std::ranges::all_of(other.items_, [this](const Item& item) {
-        const BlockClock* const mine = of(item.block);
-        return mine &&
-               (mine == item.clock.get() || (mine->size() >= item.clock->size() &&
-                                             std::ranges::equal(*item.clock, std::span(*mine).first(item.clock->size()),
-                                                                std::ranges::less_equal())));
+        const Item* const mine = item_of(item.block);
+        return mine && cpu::includes(mine->clock, item.clock) && cpu::includes(mine->shown, item.shown);
     });
+}
+
+KnowledgePtr all_shown(const KnowledgePtr& known) {
+    if (!known) return nullptr;
+    auto shown = std::make_shared<Knowledge>(*known);
+    for (Knowledge::Item& item : shown->items_) item.shown = item.clock;
+    return shown;
 }
 
 KnowledgePtr joined(const KnowledgePtr& one, const KnowledgePtr& other) {
@@ -58,8 +80,8 @@ KnowledgePtr joined(const KnowledgePtr& one, const KnowledgePtr& other) {
         } else if (a == one->items_.end() || b->block < a->block) {
             both->items_.push_back(*b++);
         } else {
-            both->items_.push_back({a->block, later(a->clock, b->clock)});
-            is_other &= both->items_.back().clock == b->clock;
+            both->items_.push_back({a->block, later(a->clock, b->clock), later(a->shown, b->shown)});
+            is_other &= both->items_.back().clock == b->clock && both->items_.back().shown == b->shown;
             ++a, ++b;
         }
     }

@@ -21,18 +21,30 @@ using KnowledgePtr = std::shared_ptr<const Knowledge>;
 /// accesses made with it may share it.
 class Knowledge {
   public:
-    /// Of one block alone.
-    Knowledge(std::uint64_t block, BlockClock clock)
-        : items_{{block, std::make_shared<const BlockClock>(std::move(clock))}} {}
+    /// Of one block alone. `shown`: what of its past in global memory has been shown to the asynchronous proxy; empty:
+    /// nothing.
+    Knowledge(std::uint64_t block, BlockClock clock, BlockClock shown = {})
+        : items_{{block, std::make_shared<const BlockClock>(std::move(clock)),
+                  shown.empty() ? nullptr : std::make_shared<const BlockClock>(std::move(shown))}} {}
 
     /// Whether that includes what a thread of a block did in one of its intervals.
     bool covers(std::uint64_t block, int thread, std::uint32_t interval) const {
-        const BlockClock* const clock = of(block);
-        return clock && std::size_t(thread) < clock->size() && (*clock)[std::size_t(thread)] >= interval;
+        return reaches(of(block), thread, interval);
+    }
+
+    /// Whether that, too, was shown to the asynchronous proxy.
+    bool has_shown(std::uint64_t block, int thread, std::uint32_t interval) const {
+        return reaches(shown_of(block), thread, interval);
     }
 
     /// What it says of a block; null: nothing.
     const BlockClock* of(std::uint64_t block) const;
+
+    /// What of that is shown; null: nothing.
+    const BlockClock* shown_of(std::uint64_t block) const;
+
+    /// The same knowledge after a fence that shows all of it.
+    friend KnowledgePtr all_shown(const KnowledgePtr& known);
 
     /// All that either knows; one of the two themselves where that knows it all.
     friend KnowledgePtr joined(const KnowledgePtr& one, const KnowledgePtr& other);
@@ -40,15 +52,20 @@ class Knowledge {
   private:
     struct Item {
         std::uint64_t block;
-        std::shared_ptr<const BlockClock> clock;
+        std::shared_ptr<const BlockClock> clock, shown;  // shown: null for nothing
     };
     Knowledge() = default;
+    static bool reaches(const BlockClock* clock, int thread, std::uint32_t interval) {
+        return clock && std::size_t(thread) < clock->size() && (*clock)[std::size_t(thread)] >= interval;
+    }
+    const Item* item_of(std::uint64_t block) const;
     bool includes(const Knowledge& other) const;
 
     std::vector<Item> items_;  // by block
 };
 
 KnowledgePtr joined(const KnowledgePtr& one, const KnowledgePtr& other);
+KnowledgePtr all_shown(const KnowledgePtr& known);
 
 }  // namespace cpu
 }  // namespace simt

@@ -4,6 +4,7 @@
 
 #include "common/simt/memory/global_shadow.h"
 #include "common/simt/report/leniency.h"
+#include "common/simt/report/race_advice.h"
 
 // What a launch knows of blocks that hand over to each other, and of atomic accesses.
 
@@ -67,14 +68,36 @@ void GlobalLaunchShadow::meet_history(const Past& newcomer, const History& histo
             if (past.block == newcomer.block || saw(here, there) || saw(there, here)) continue;
             const std::uint32_t lanes_there = there.lanes_unknown_to(here.knowledge, past.block),
                                 lanes_here = here.lanes_unknown_to(there.knowledge, newcomer.block);
-            if (!lanes_there || !lanes_here) continue;
-            const bool took_over = gained && gained->of(past.block);
-            const Lack lack = !took_over                                   ? Lack::unknown
-                              : there.lanes_unknown_to(gained, past.block) ? Lack::before_release
-                                                                           : Lack::after_acquire;
+            if (!lanes_there || !lanes_here) {
+                meet_in_order(newcomer, past, !lanes_there, history);
+                continue;
+            }
+            const bool took_over = gained && gained->of(past.block),
+                       was_taken_over = there.knowledge && there.knowledge->of(newcomer.block),
+                       is_under_way =
+                           (took_over && there.interval == kUnderWay) || (was_taken_over && here.interval == kUnderWay);
+            Lack lack = Lack::unknown;
+            if (is_under_way)
+                lack = Lack::store_under_way;
+            else if (took_over)
+                lack = there.lanes_unknown_to(gained, past.block) ? Lack::before_release : Lack::after_acquire;
+            else if (was_taken_over)
+                lack = Lack::before_release;
             meet_other_block(party(newcomer, lanes_here), here.deed, party(past, lanes_there), there.deed,
                              *history.region, history.cell, lack);
         }
+}
+
+/// One of the two comes after the other. Where it is a bulk copy's, it must also see the other.
+void GlobalLaunchShadow::meet_in_order(const Past& newcomer, const Past& past, bool newcomer_is_after,
+                                       const History& history) {
+    const Past &after = newcomer_is_after ? newcomer : past, &before = newcomer_is_after ? past : newcomer;
+    if (!after.access.by_agent || before.access.by_agent || !changes(before.access.deed)) return;
+    const std::uint32_t unshown = before.access.lanes_unshown_to(after.access.knowledge, before.block);
+    if (!unshown) return;
+    meet_other_block(party(newcomer, newcomer_is_after ? ~0u : unshown), newcomer.access.deed,
+                     party(past, newcomer_is_after ? unshown : ~0u), past.access.deed, *history.region, history.cell,
+                     Lack::proxy_fence, newcomer_is_after);
 }
 
 /// Of blocks that do not hand over there may be very many, all adding to one element. The lowest two are enough to name
@@ -153,10 +176,46 @@ std::optional<MachineError::Report> GlobalLaunchShadow::unwritten_read(std::uint
             "handed over, or start from a value of your own, such as 0 for a sum"};
 }
 
+/// What one block's bulk copy comes to, another block has stored in the ordinary way, in order, but unseen.
+MachineError::Report GlobalLaunchShadow::unseen_report(const Conflict& c) const {
+    const Party agent = c.later_is_agent ? c.later : c.earlier, writer = c.later_is_agent ? c.earlier : c.later;
+    const Deed deed = c.later_is_agent ? c.later_deed : c.earlier_deed;
+    const Witness first = witness(agent), second = witness(writer);
+    const std::string element = name_for(agent, c), alias = name_for(writer, c);
+    const char* const does = deed == Deed::reads                 ? " reads "
+                             : deed == Deed::modifies_atomically ? " adds to "
+                                                                 : " overwrites ";
+    return {.fault = Fault::unseen_by_agent,
+            .block = *first.block,
+            .first = first,
+            .second = second,
+            .what = "what thread " + std::to_string(first.thread) + " of " + text_of(*first.block) + " sets off" +
+                    does + element + " in global memory, which thread " + std::to_string(second.thread) + " of " +
+                    text_of(*second.block) + " stored in the ordinary way" + (alias == element ? "" : " as " + alias) +
+                    "; the one block takes over from the other, but nobody has shown that to the asynchronous proxy "
+                    "since",
+            .advice = global_proxy_advice()};
+}
+
 // --- Advice ---------------------------------------------------------------------------------------------------------
 
 std::string GlobalLaunchShadow::place_of(const AtomicBoard::Step& step) const {
     return "thread " + std::to_string(step.thread) + " of " + text_of(index_of(step.block)) + " at " + step.site.text();
+}
+
+/// Where two blocks meet at an atomic access, and one has a fence of block scope there; with what follows from it.
+std::string GlobalLaunchShadow::narrow_fences(std::uint64_t one, std::uint64_t other) const {
+    SourceSite site;
+    for (const AtomicBoard::Step& step : board_.steps()) {
+        if (step.block != one && step.block != other) continue;
+        for (const SourceSite fence : {step.narrow_release, step.narrow_acquire})
+            if (!site.known()) site = fence;
+    }
+    if (!site.known()) return "";
+    return "the fence_block() at " + site.text() +
+           " orders the threads of its own block alone, and nothing between two blocks: simt::fence() is what holds "
+           "for "
+           "the whole device. ";
 }
 
 /// Whether both blocks write at one line, which also reads the element.
@@ -176,12 +235,20 @@ std::string GlobalLaunchShadow::advice_for(const Conflict& c) const {
         return "atomic accesses may meet each other, and no other access: reach the element atomically in every block "
                "that touches it, with simt::load_acquire() and simt::store_release() where it is a flag, and set it "
                "back in a launch of its own";
+    if (c.lack == Lack::store_under_way)
+        return "one block takes over from the other, whose bulk store may still be on its way: let the thread that "
+               "stored "
+               "call wait_stores<0>() before the release. wait_stores_read<0>() waits only until shared memory has "
+               "been read";
+    const std::string narrow = narrow_fences(one, other);
     if (c.lack == Lack::before_release)
-        return "one block takes over from the other, but this access of the other does not lie before its release: "
+        return narrow +
+               "one block takes over from the other, but this access of the other does not lie before its release: "
                "first all threads write, then a __syncthreads(), then one thread fences or releases, and nobody "
                "touches the element after that";
     if (c.lack == Lack::after_acquire)
-        return "one block takes over from the other, but this access does not lie behind the acquire: let the thread "
+        return narrow +
+               "one block takes over from the other, but this access does not lie behind the acquire: let the thread "
                "that finds the flag acquire first, then a __syncthreads(), then all threads read";
     // Was there a flag, and what does it lack?
     for (const AtomicBoard::Step& writes : board_.steps()) {
@@ -200,7 +267,7 @@ std::string GlobalLaunchShadow::advice_for(const Conflict& c) const {
                               acquire = "the read of " + flag + " (" + place_of(reads) +
                                         ") acquires nothing: let a simt::fence() stand behind it, or load with "
                                         "simt::load_acquire() or Order::acquire";
-            return releases ? acquire : acquires ? release : release + "; and " + acquire;
+            return narrow + (releases ? acquire : acquires ? release : release + "; and " + acquire);
         }
     }
     if (is_update(c))

@@ -28,10 +28,14 @@ inline const char* words_for(Deed deed) {
     return kTexts[std::size_t(deed)];
 }
 
+/// In place of an interval: of a bulk store that its thread has not waited for. Nothing comes after it.
+inline constexpr std::uint32_t kUnderWay = UINT32_MAX;
+
 /// Accesses of one kind to one element by lanes of a warp, in one of its intervals, who knew alike of other blocks.
 struct ListedAccess {
     Deed deed;
-    bool looks;  ///< finds out what stood there
+    bool looks;     ///< finds out what stood there
+    bool by_agent;  ///< a bulk copy makes it, through the asynchronous proxy
     std::uint16_t warp;
     std::uint32_t lanes, interval;
     KnowledgePtr knowledge;
@@ -43,13 +47,22 @@ struct ListedAccess {
 
     /// Those lanes whose access does not lie before what is done with this knowledge.
     std::uint32_t lanes_unknown_to(const KnowledgePtr& other, std::uint64_t block) const {
+        return lanes_beyond(other, [&](int thread) { return other->covers(block, thread, interval); });
+    }
+
+    /// Those lanes whose access has not been shown to agents that are set off with this knowledge.
+    std::uint32_t lanes_unshown_to(const KnowledgePtr& other, std::uint64_t block) const {
+        return lanes_beyond(other, [&](int thread) { return other->has_shown(block, thread, interval); });
+    }
+
+  private:
+    template <class Includes>
+    std::uint32_t lanes_beyond(const KnowledgePtr& other, Includes includes) const {
         if (!other) return lanes;
-        std::uint32_t unknown = 0;
-        for (std::uint32_t l = lanes; l; l &= l - 1) {
-            const int lane = std::countr_zero(l);
-            if (!other->covers(block, warp * 32 + lane, interval)) unknown |= 1u << lane;
-        }
-        return unknown;
+        std::uint32_t beyond = 0;
+        for (std::uint32_t l = lanes; l; l &= l - 1)
+            if (const int lane = std::countr_zero(l); !includes(warp * 32 + lane)) beyond |= 1u << lane;
+        return beyond;
     }
 };
 
@@ -60,8 +73,9 @@ class AccessList {
     void add(const ListedAccess& access) {
         bool is_listed = false;
         for (ListedAccess& listed : list_) {
-            if (listed.deed != access.deed || listed.looks != access.looks || listed.warp != access.warp ||
-                listed.knowledge != access.knowledge || (!is_atomic(access.deed) && listed.number != access.number))
+            if (listed.deed != access.deed || listed.looks != access.looks || listed.by_agent != access.by_agent ||
+                listed.warp != access.warp || listed.knowledge != access.knowledge ||
+                (!is_atomic(access.deed) && listed.number != access.number))
                 continue;
             if (listed.interval == access.interval) {
                 listed.lanes |= access.lanes;
@@ -74,6 +88,21 @@ class AccessList {
         std::erase_if(list_, [](const ListedAccess& listed) { return listed.lanes == 0; });
         if (!is_listed) list_.push_back(access);
     }
+    /// The thread has waited for its bulk stores to the element: they are over, in this interval of its warp.
+    void land(int thread, std::uint32_t interval) {
+        const std::uint32_t bit = 1u << unsigned(thread) % 32;
+        std::vector<ListedAccess> landed;
+        for (ListedAccess& listed : list_) {
+            if (listed.interval != kUnderWay || listed.warp != thread / 32 || !(listed.lanes & bit)) continue;
+            listed.lanes &= ~bit;
+            landed.push_back(listed);
+            landed.back().lanes = bit;
+            landed.back().interval = interval;
+        }
+        std::erase_if(list_, [](const ListedAccess& listed) { return listed.lanes == 0; });
+        for (const ListedAccess& access : landed) add(access);
+    }
+
     const std::vector<ListedAccess>& all() const { return list_; }
 
     bool has_atomics = false;  ///< of the block, to this element

@@ -2,6 +2,8 @@
 #include <string_view>
 
 #include "common/simt/memory/shared_memory.h"
+#include "common/simt/report/leniency.h"
+#include "common/simt/report/race_advice.h"
 
 // Atomic accesses to shared memory.
 
@@ -9,9 +11,19 @@ namespace simt {
 inline namespace cpu {
 namespace {
 
-constexpr std::size_t kStep = 4;  // bytes: no element with atomics is smaller
+constexpr std::size_t kStep = 4, kWidest = 8;  // bytes: elements with atomics have one or the other
 
 }  // namespace
+
+/// Calls use(note) for what is kept of elements that have some of these bytes.
+template <class Use>
+void SharedMemory::for_each_note(std::size_t offset, std::size_t width, Use&& use) const {
+    const std::size_t first = offset / kWidest * kWidest / kStep, last = (offset + width - 1) / kStep;
+    for (std::size_t place = first; place <= last; ++place)
+        if (const auto found = atomics_.find(place);
+            found != atomics_.end() && place * kStep + found->second.width > offset)
+            use(found->second);
+}
 
 void SharedMemory::access_atomically(bool reads, bool modifies, Elements element, int thread,
                                      std::uint32_t warp_interval, SourceSite site) {
@@ -19,6 +31,16 @@ void SharedMemory::access_atomically(bool reads, bool modifies, Elements element
     const std::size_t line = element.offset() / kLineBytes;
     ask_cells(line, element.width);
     AtomicNote& note = atomics_[element.offset() / kStep];
+    if (note.width != element.width) {
+        for_each_note(element.offset(), element.width, [&](const AtomicNote& other) {
+            meet_other_width(other, modifies, element, thread, site);
+            if (&other == &note || note.block_interval > 0) return;
+            note.before = other.before;
+            note.before_sites = other.before_sites;
+        });
+        note.width = element.width;
+        note.block_interval = 0;
+    }
     if (note.block_interval != block_interval_) {
         note.modifiers.clear();
         note.loaders.clear();
@@ -47,9 +69,35 @@ void SharedMemory::access_atomically(bool reads, bool modifies, Elements element
     if (reads) note.looks.push_back({thread, warp_interval});
 }
 
+/// Atomic accesses may meet if they are of the same bytes.
+void SharedMemory::meet_other_width(const AtomicNote& note, bool modifies, Elements element, int thread,
+                                    SourceSite site) const {
+    if (note.block_interval != block_interval_ || note.width == element.width) return;
+    const char* did = "wrote";
+    auto other = note.modifiers.unknown_to(thread, since_, block_interval_, clocks_);
+    if (other.thread < 0 && modifies) {
+        other = note.loaders.unknown_to(thread, since_, block_interval_, clocks_);
+        did = "read";
+    }
+    if (other.thread < 0 || ScopedLeniency::active()) return;
+    owner_.fail({.fault = Fault::race,
+                 .first = {thread, site},
+                 .second = {other.thread, other.site},
+                 .what = owner_.party(thread) + (modifies ? " writes" : " reads") + " the " +
+                         std::to_string(element.width) + " bytes of " + element_name(element.offset(), thread) +
+                         " atomically, of which " + owner_.party(other.thread) + " " + did + " " +
+                         std::to_string(note.width) + " atomically; no barrier lies between",
+                 .advice = mixed_atomics_advice()});
+}
+
 /// Returns where all of them lie before what the thread does.
 void SharedMemory::meet_atomics(const char* does, std::size_t cell, int thread, SourceSite site) const {
-    const AtomicNote& note = atomics_.at(offset_of_cell(cell) / kStep);
+    for_each_note(offset_of_cell(cell), 1,
+                  [&](const AtomicNote& note) { meet_atomics(note, does, cell, thread, site); });
+}
+
+void SharedMemory::meet_atomics(const AtomicNote& note, const char* does, std::size_t cell, int thread,
+                                SourceSite site) const {
     if (write_races_with(note.before, thread))
         report_race(does, cell, thread, site, "wrote", note.before.writer, note.before_sites.write);
     if (note.block_interval != block_interval_) return;

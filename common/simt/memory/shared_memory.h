@@ -274,6 +274,7 @@ class SharedMemory {
     /// What is kept beside such an element.
     struct AtomicNote {
         std::uint32_t block_interval = 0;  // that the lists are of
+        std::uint16_t width = 0;           // of the element, in bytes
         ReaderList modifiers, loaders;
         struct Look {
             int thread;
@@ -436,6 +437,10 @@ class SharedMemory {
     [[gnu::cold, gnu::noinline]] void report_race(const char* does, std::size_t cell, int thread, SourceSite site,
                                                   const char* did, int other, SourceSite other_site) const;
     [[gnu::noinline]] void meet_atomics(const char* does, std::size_t cell, int thread, SourceSite site) const;
+    void meet_atomics(const AtomicNote& note, const char* does, std::size_t cell, int thread, SourceSite site) const;
+    void meet_other_width(const AtomicNote& note, bool modifies, Elements element, int thread, SourceSite site) const;
+    template <class Use>
+    void for_each_note(std::size_t offset, std::size_t width, Use&& use) const;
     void forget_atomics();
     void forget_visits();
     bool check_visit(const char* does, const Cell& c, const Sites& sites, std::size_t offset, const Visitor& visitor,

@@ -18,6 +18,7 @@ void raise(Entries& entries, const Entries& to) {
 void ThreadClocks::Past::join(const Past& other) {
     raise(known, other.known);
     raise(shown, other.shown);
+    raise(shown_global, other.shown_global);
 }
 
 void ThreadClocks::join(ClusterClock& clock, const ClusterClock& other) {
@@ -40,6 +41,7 @@ void ThreadClocks::start_block(int threads, int blocks, int rank) {
         clock.others.assign(blocks > 1 ? std::size_t(blocks) : 0, {});
         clock.known.assign(entries_, 0);
         clock.shown.assign(entries_, 0);
+        clock.shown_global.clear();
     }
 }
 
@@ -70,7 +72,7 @@ void ThreadClocks::release_to_cluster(const Now& now, ClusterClock& into) const 
     const Clock& mine = of_[std::size_t(now.thread)];
     join(into, mine.others);
     if (into.size() <= rank_) into.resize(rank_ + 1);
-    Past own{mine.known, mine.shown};
+    Past own{mine.known, mine.shown, mine.shown_global};
     add_own(now, own.known);
     for (std::size_t u = 0; u < threads_; ++u) own.known[u] = std::max(own.known[u], now.block_since - 1);
     into[rank_].join(own);
@@ -103,17 +105,27 @@ void ThreadClocks::add(int agent, std::uint32_t interval, Clock& to) const {
     to.known[place(agent)] = std::max(to.known[place(agent)], interval);
 }
 
-void ThreadClocks::show(const Now& now) {
+void ThreadClocks::show(const Now& now, Clock& clock, Entries Past::*of) const {
+    Entries& shown = clock.*of;
+    raise(shown, clock.known);
+    add_own(now, shown);
+    for (std::size_t u = 0; u < threads_; ++u) shown[u] = std::max(shown[u], now.block_since - 1);
+}
+
+void ThreadClocks::show(const Now& now, ShownSpace space) {
     Clock& clock = of_[std::size_t(now.thread)];
-    raise(clock.shown, clock.known);
-    add_own(now, clock.shown);
-    for (std::size_t u = 0; u < threads_; ++u) clock.shown[u] = std::max(clock.shown[u], now.block_since - 1);
+    if (space != ShownSpace::global) show(now, clock, &Past::shown);
+    if (space == ShownSpace::shared) return;
+    show(now, clock, &Past::shown_global);
+    for (Past& other : clock.others) raise(other.shown_global, other.known);
+    if (!clock.others.empty()) ++clock.version;
 }
 
 void ThreadClocks::meet() {
     Clock all;
     for (const Clock& clock : of_) {
         raise(all.shown, clock.shown);
+        raise(all.shown_global, clock.shown_global);
         all.known.resize(entries_, 0);
         for (std::size_t u = threads_; u < entries_; ++u) all.known[u] = std::max(all.known[u], clock.known[u]);
         if (!clock.others.empty()) join(all.others, clock.others);

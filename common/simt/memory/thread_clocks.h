@@ -7,6 +7,9 @@
 namespace simt {
 inline namespace cpu {
 
+/// The memory that a fence.proxy.async speaks of.
+enum class ShownSpace : std::uint8_t { shared, global, both };
+
 /// For each thread of a block how much of every other thread's past has happened before its own next access: vector
 /// clocks (Lamport 1978; Mattern 1989). A clock's entries are numbers of intervals, see SharedMemory: entry u covers
 /// all that thread u did in intervals up to this one.
@@ -22,7 +25,7 @@ inline namespace cpu {
 ///
 /// Agents see memory through another proxy than threads do (PTX ISA, "Proxies"): what a thread stored may be known to
 /// another, and still be unseen by an agent that this one sets off. So each thread also has a clock of what a
-/// fence.proxy.async has shown.
+/// fence.proxy.async has shown in shared memory, and one of what it has shown in global memory.
 ///
 /// In a cluster, threads of other blocks reach this block's memory. They are *visitors*, with numbers of their own, and
 /// what they do lies in intervals of their own block. So each thread also knows how much of those blocks' past lies
@@ -55,7 +58,7 @@ class ThreadClocks {
 
     /// What is known of one block, and shown of it: an entry for each thread, then for each agent. Missing ones are 0.
     struct Past {
-        Entries known{}, shown{};
+        Entries known{}, shown{}, shown_global{};
         void join(const Past& other);
     };
     /// What is known of all blocks of a cluster, by rank.
@@ -103,6 +106,12 @@ class ThreadClocks {
         return of_[std::size_t(thread)].shown[place(writer)] >= interval;
     }
 
+    /// The same of what the thread stored in global memory.
+    bool has_shown_global(int thread, int writer, std::uint32_t interval) const {
+        const Entries& shown = of_[std::size_t(thread)].shown_global;
+        return std::size_t(writer) < shown.size() && shown[std::size_t(writer)] >= interval;
+    }
+
     /// The same of another block: what its thread or agent in that place did in an interval of that block.
     bool knows_of(int thread, int rank, std::size_t place, std::uint32_t interval) const {
         return reaches(&Past::known, thread, rank, place, interval);
@@ -140,8 +149,8 @@ class ThreadClocks {
     /// The clock covers what the agent did up to `interval`, too.
     void add(int agent, std::uint32_t interval, Clock& to) const;
 
-    /// All that the thread knows of, and has stored itself, is shown to agents.
-    void show(const Now&);
+    /// All that the thread knows of, and has stored itself in that memory, is shown to agents.
+    void show(const Now&, ShownSpace space);
 
     /// All threads have met. What they did themselves needs no clock for that; what else they know is everybody's now.
     void meet();
@@ -158,6 +167,7 @@ class ThreadClocks {
         return place < of.size() && of[place] >= interval;
     }
     void add_own(const Now&, Entries& entries) const;
+    void show(const Now&, Clock& clock, Entries Past::*shown) const;
 
     std::size_t threads_ = 0, entries_ = 0, rank_ = 0;
     std::vector<Clock> of_;  // each thread's

@@ -73,12 +73,13 @@ class MachineError : public std::runtime_error {
         Fault fault{};                    ///< the kind of mistake
         std::string kernel{};             ///< its name
         std::array<unsigned, 3> block{};  ///< (means nothing for partial_write)
-        Witness first{};                  ///< the thread that was running when the fault was found
+        Witness first{};                  ///< the thread that did what is wrong; mostly it ran when that was found
         Witness second{};                 ///< the other party, if there is one
         std::string what{};               ///< the finding in a sentence or two
         std::string advice{};             ///< what would mend it; may be empty
-        /// Where the code of the thread that was running stood, innermost first: addresses to return to, for who can
-        /// tell a line from them. A line of a helper alone does not say who called it.
+        /// Where the code of the first witness stood, innermost first: addresses to return to, for who can tell a line
+        /// from them. A line of a helper alone does not say who called it. Empty if another thread ran when the fault
+        /// was found, or if the witness had returned.
         std::vector<std::uintptr_t> calls{};
         /// The launch's. In blocks of more than one dimension the message gives, beside a thread's number, its indices.
         std::array<unsigned, 3> threads_per_block{1, 1, 1};

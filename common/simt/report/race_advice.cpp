@@ -34,6 +34,21 @@ std::string atomic_race_advice() {
            "the one kind and the other";
 }
 
+std::string global_proxy_advice() {
+    return "bulk copies look at global memory past the threads' stores: let each thread that stored call "
+           "show_global_to_async() after it, and then meet the one who sets off the copy, or let that one call it "
+           "behind "
+           "the barrier or the acquire, and before the copy. show_to_async() speaks of shared memory alone; a launch "
+           "of "
+           "its own needs no fence";
+}
+
+std::string mixed_atomics_advice() {
+    return "atomic accesses may meet each other only if they are of the same bytes: reach the element everywhere as "
+           "one of "
+           "64 bits, or everywhere as two of 32";
+}
+
 std::string cluster_race_advice() {
     return "__syncthreads() orders the threads of one block: let a cluster_sync() lie between the two lines, or an "
            "mbarrier at which the one arrives after it, and for which the other waits before, by wait_in_cluster()";

@@ -60,32 +60,46 @@ void access_atomically(const AtomicPlace& place, const AtomicUse& use, AtomicOpe
     void* const element = const_cast<void*>(place.address);
     (void)*static_cast<const volatile char*>(element);  // a stray pointer is found out before the board is locked
     const std::uint64_t self = block.global.block() * SharedMemory::kMostThreads + std::uint64_t(thread) + 1;
-    std::uint32_t before = 0;
+    std::uint64_t before = 0;
     bool changed = false;
     const AtomicBoard::Post found = board.access(reinterpret_cast<std::uintptr_t>(element), self, use, published, [&] {
         std::memcpy(&before, element, std::min(place.bytes, sizeof before));
         return changed = operation(element, argument);
     });
-    if (changed) block.note_change();
+    const KnowledgePtr released_here =
+        use.reads ? hand_over.released_here(reinterpret_cast<std::uintptr_t>(element), found.last_store) : nullptr;
+    if (changed) {
+        block.note_change();
+        hand_over.note_write(now(block), reinterpret_cast<std::uintptr_t>(element), found.number, found.last_store,
+                             use.reads, use.releases, published);
+    }
     if (!place.is_shared) {
         block.global.end_atomic(use, place.tensor, place.address, place.bytes, thread, interval, place.site,
                                 found.number);
         board.note({block.global.block(), thread, place.site, reinterpret_cast<std::uintptr_t>(element), place.tensor,
-                    use, published != nullptr, use.reads && use.acquires});
+                    use, published != nullptr, use.reads && use.acquires,
+                    use.modifies ? hand_over.fence_in_block_of(thread) : SourceSite{}});
     }
     if (!use.reads) return;
-    if (found.released) {
+    if (found.released || released_here) {
         block.global.begin_to_list();
-        hand_over.take(now(block), found.released, use.acquires, block.global.clocks());
+        hand_over.take(now(block), found.released, released_here, use.acquires, block.global.clocks());
     }
     block.note_find({element, place.is_shared ? Block::LookedAt::kShared : place.tensor, place.site}, before);
 }
 
-void fence_all_blocks() {
+void fence_memory(FenceScope scope, SourceSite site) {
     Block& block = Block::current();
     begin_interval(block);
-    block.global.launch().board().note_fence(block.global.block(), block.thread());
-    block.global.hand_over().fence(now(block), block.shared.block_interval(), block.global.clocks());
+    AtomicBoard& board = block.global.launch().board();
+    HandOver& hand_over = block.global.hand_over();
+    if (scope == FenceScope::block) {
+        board.note_narrow_fence(block.global.block(), block.thread(), site);
+        hand_over.fence_in_block(now(block), block.shared.block_interval(), block.global.clocks(), site);
+    } else {
+        board.note_fence(block.global.block(), block.thread());
+        hand_over.fence(now(block), block.shared.block_interval(), block.global.clocks());
+    }
 }
 
 }  // namespace cpu

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "common/simt/memory/atomic_board.h"
+#include "common/simt/sync/memory_order.h"
 #include "common/simt/views/views_cpu.h"
 
 namespace simt {
@@ -32,7 +33,7 @@ using AtomicOperation = bool (*)(void* element, void* argument);
 void access_atomically(const AtomicPlace& place, const AtomicUse& use, AtomicOperation operation, void* argument);
 
 /// A fence of the running thread.
-void fence_all_blocks();
+void fence_memory(FenceScope scope, SourceSite site);
 
 }  // namespace cpu
 }  // namespace simt

@@ -14,7 +14,8 @@ inline namespace cpu {
 
 /// Of which elements there are atomics.
 template <class T>
-inline constexpr bool kHasAtomics = std::is_same_v<T, float> || std::is_same_v<T, int> || std::is_same_v<T, unsigned>;
+inline constexpr bool kHasAtomics = std::is_same_v<T, float> || std::is_same_v<T, int> || std::is_same_v<T, unsigned> ||
+                                    std::is_same_v<T, unsigned long long>;
 
 namespace atomics {
 
@@ -22,7 +23,7 @@ namespace atomics {
 template <class T, class Memory, class Change>
 T access(const Ref<T, Memory>& element, const AtomicUse& use, Change change) {
     using Value = std::remove_const_t<T>;
-    static_assert(kHasAtomics<Value>, "atomics take float, int and unsigned");
+    static_assert(kHasAtomics<Value>, "atomics take float, int, unsigned and unsigned long long");
     struct Call {
         Change& change;
         Value old;
@@ -39,17 +40,23 @@ T access(const Ref<T, Memory>& element, const AtomicUse& use, Change change) {
     return call.old;
 }
 
+/// Of which integers one lane makes the update of all: those of 32 bits.
+template <class T>
+inline constexpr bool kCombines = std::is_integral_v<T> && sizeof(T) == 4;
+
 template <Order order, bool combines = false>
 constexpr AtomicUse kUpdate{
     .reads = true, .modifies = true, .acquires = acquires(order), .releases = releases(order), .combines = combines};
 
 }  // namespace atomics
 
-inline void fence() { fence_all_blocks(); }
+inline void fence(SourceSite site = SourceSite::here()) { fence_memory(FenceScope::device, site); }
+inline void fence_block(SourceSite site = SourceSite::here()) { fence_memory(FenceScope::block, site); }
+inline void fence_system(SourceSite site = SourceSite::here()) { fence_memory(FenceScope::system, site); }
 
 template <Order order = Order::relaxed, class T, class Memory>
 T atomic_add(const Ref<T, Memory>& element, std::type_identity_t<T> value) {
-    return atomics::access(element, atomics::kUpdate<order, std::is_integral_v<T>>,
+    return atomics::access(element, atomics::kUpdate<order, atomics::kCombines<T>>,
                            [value](T& x) { return x += value, true; });
 }
 template <class T, class Memory>
@@ -59,8 +66,14 @@ void reduce_add(const Ref<T, Memory>& element, std::type_identity_t<T> value) {
 template <Order order = Order::relaxed, class T, class Memory>
 T atomic_max(const Ref<T, Memory>& element, std::type_identity_t<T> value) {
     static_assert(std::is_integral_v<T>, "of integers");
-    return atomics::access(element, atomics::kUpdate<order, true>,
+    return atomics::access(element, atomics::kUpdate<order, atomics::kCombines<T>>,
                            [value](T& x) { return x = std::max(x, value), true; });
+}
+template <Order order = Order::relaxed, class T, class Memory>
+T atomic_min(const Ref<T, Memory>& element, std::type_identity_t<T> value) {
+    static_assert(std::is_integral_v<T>, "of integers");
+    return atomics::access(element, atomics::kUpdate<order, atomics::kCombines<T>>,
+                           [value](T& x) { return x = std::min(x, value), true; });
 }
 template <Order order = Order::relaxed, class T, class Memory>
 T atomic_exchange(const Ref<T, Memory>& element, std::type_identity_t<T> value) {

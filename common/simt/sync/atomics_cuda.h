@@ -27,9 +27,21 @@ inline namespace cuda {
 /// that follows, and the acquire of a relaxed read that went before. Like __threadfence().
 __device__ __forceinline__ void fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 
+/// The same among the threads of the block alone: between blocks it orders nothing. Like __threadfence_block().
+__device__ __forceinline__ void fence_block() { asm volatile("fence.acq_rel.cta;" ::: "memory"); }
+
+/// The same for the host and other GPUs as well, where they look at memory that they share. Like
+/// __threadfence_system().
+__device__ __forceinline__ void fence_system() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
+
 /// Of which elements there are atomics.
 template <class T>
-inline constexpr bool kHasAtomics = std::is_same_v<T, float> || std::is_same_v<T, int> || std::is_same_v<T, unsigned>;
+inline constexpr bool kHasAtomics = std::is_same_v<T, float> || std::is_same_v<T, int> || std::is_same_v<T, unsigned> ||
+                                    std::is_same_v<T, unsigned long long>;
+
+/// Those with smaller and larger ones, and with a compare-and-exchange.
+template <class T>
+inline constexpr bool kHasIntegerAtomics = kHasAtomics<T> && !std::is_same_v<T, float>;
 
 // clang-format off
 #define SIMT_ATOM(operation, constraint)                                                                               \
@@ -46,15 +58,17 @@ inline constexpr bool kHasAtomics = std::is_same_v<T, float> || std::is_same_v<T
     } while (false)
 // clang-format on
 
-/// Adds `value`, and returns what was there before. float, int or unsigned. Sums of floats depend on the order in which
-/// threads come, which no launch repeats.
+/// Adds `value`, and returns what was there before. float, int, unsigned or unsigned long long. Sums of floats depend
+/// on the order in which threads come, which no launch repeats.
 template <Order order = Order::relaxed, class T>
 __device__ __forceinline__ T atomic_add(T& element, std::type_identity_t<T> value) {
-    static_assert(kHasAtomics<T>, "atomics take float, int and unsigned");
+    static_assert(kHasAtomics<T>, "atomics take float, int, unsigned and unsigned long long");
     if constexpr (order == Order::relaxed) return atomicAdd(&element, value);
     T old;
     if constexpr (std::is_same_v<T, float>)
         SIMT_ATOM("add.f32", "f");
+    else if constexpr (sizeof(T) == 8)
+        SIMT_ATOM("add.u64", "l");
     else
         SIMT_ATOM("add.u32", "r");
     return old;
@@ -64,31 +78,50 @@ __device__ __forceinline__ T atomic_add(T& element, std::type_identity_t<T> valu
 /// for an answer.
 template <class T>
 __device__ __forceinline__ void reduce_add(T& element, std::type_identity_t<T> value) {
-    static_assert(kHasAtomics<T>, "atomics take float, int and unsigned");
+    static_assert(kHasAtomics<T>, "atomics take float, int, unsigned and unsigned long long");
     atomicAdd(&element, value);
 }
 
-/// Leaves the larger of the two, and returns what was there before. int or unsigned.
+/// Leaves the larger of the two, and returns what was there before. int, unsigned or unsigned long long.
 template <Order order = Order::relaxed, class T>
 __device__ __forceinline__ T atomic_max(T& element, std::type_identity_t<T> value) {
-    static_assert(std::is_same_v<T, int> || std::is_same_v<T, unsigned>, "of integers");
+    static_assert(kHasIntegerAtomics<T>, "of integers");
     if constexpr (order == Order::relaxed) return atomicMax(&element, value);
     T old;
     if constexpr (std::is_same_v<T, int>)
         SIMT_ATOM("max.s32", "r");
+    else if constexpr (sizeof(T) == 8)
+        SIMT_ATOM("max.u64", "l");
     else
         SIMT_ATOM("max.u32", "r");
     return old;
 }
 
-/// Leaves `value`, and returns what was there before. float, int or unsigned.
+/// Leaves the smaller of the two, and returns what was there before. int, unsigned or unsigned long long.
+template <Order order = Order::relaxed, class T>
+__device__ __forceinline__ T atomic_min(T& element, std::type_identity_t<T> value) {
+    static_assert(kHasIntegerAtomics<T>, "of integers");
+    if constexpr (order == Order::relaxed) return atomicMin(&element, value);
+    T old;
+    if constexpr (std::is_same_v<T, int>)
+        SIMT_ATOM("min.s32", "r");
+    else if constexpr (sizeof(T) == 8)
+        SIMT_ATOM("min.u64", "l");
+    else
+        SIMT_ATOM("min.u32", "r");
+    return old;
+}
+
+/// Leaves `value`, and returns what was there before. float, int, unsigned or unsigned long long.
 template <Order order = Order::relaxed, class T>
 __device__ __forceinline__ T atomic_exchange(T& element, std::type_identity_t<T> value) {
-    static_assert(kHasAtomics<T>, "atomics take float, int and unsigned");
+    static_assert(kHasAtomics<T>, "atomics take float, int, unsigned and unsigned long long");
     if constexpr (order == Order::relaxed) return atomicExch(&element, value);
     T old;
     if constexpr (std::is_same_v<T, float>)
         SIMT_ATOM("exch.b32", "f");
+    else if constexpr (sizeof(T) == 8)
+        SIMT_ATOM("exch.b64", "l");
     else
         SIMT_ATOM("exch.b32", "r");
     return old;
@@ -96,39 +129,47 @@ __device__ __forceinline__ T atomic_exchange(T& element, std::type_identity_t<T>
 
 #undef SIMT_ATOM
 
-/// Leaves `value` if `expected` was there, and returns what was there before. int or unsigned.
+// clang-format off
+#define SIMT_CAS(order, bits, constraint)                                                                              \
+    asm volatile("atom." order ".gpu.cas." bits " %0, [%1], %2, %3;"                                                   \
+                 : "=" constraint(old) : "l"(&element), constraint(expected), constraint(value) : "memory")
+// clang-format on
+
+/// Leaves `value` if `expected` was there, and returns what was there before. int, unsigned or unsigned long long.
 template <Order order = Order::relaxed, class T>
 __device__ __forceinline__ T atomic_compare_exchange(T& element, std::type_identity_t<T> expected,
                                                      std::type_identity_t<T> value) {
-    static_assert(std::is_same_v<T, int> || std::is_same_v<T, unsigned>, "of integers");
+    static_assert(kHasIntegerAtomics<T>, "of integers");
+    constexpr bool wide = sizeof(T) == 8;
     T old;
     if constexpr (order == Order::relaxed)
         old = atomicCAS(&element, expected, value);
+    else if constexpr (order == Order::acquire && wide)
+        SIMT_CAS("acquire", "b64", "l");
     else if constexpr (order == Order::acquire)
-        asm volatile("atom.acquire.gpu.cas.b32 %0, [%1], %2, %3;"
-                     : "=r"(old)
-                     : "l"(&element), "r"(expected), "r"(value)
-                     : "memory");
+        SIMT_CAS("acquire", "b32", "r");
+    else if constexpr (order == Order::release && wide)
+        SIMT_CAS("release", "b64", "l");
     else if constexpr (order == Order::release)
-        asm volatile("atom.release.gpu.cas.b32 %0, [%1], %2, %3;"
-                     : "=r"(old)
-                     : "l"(&element), "r"(expected), "r"(value)
-                     : "memory");
+        SIMT_CAS("release", "b32", "r");
+    else if constexpr (wide)
+        SIMT_CAS("acq_rel", "b64", "l");
     else
-        asm volatile("atom.acq_rel.gpu.cas.b32 %0, [%1], %2, %3;"
-                     : "=r"(old)
-                     : "l"(&element), "r"(expected), "r"(value)
-                     : "memory");
+        SIMT_CAS("acq_rel", "b32", "r");
     return old;
 }
+
+#undef SIMT_CAS
 
 /// Reads atomically. What follows in the thread lies after what was released with this value.
 template <class T>
 __device__ __forceinline__ T load_acquire(const T& element) {
-    static_assert(kHasAtomics<T>, "atomics take float, int and unsigned");
+    static_assert(kHasAtomics<T>, "atomics take float, int, unsigned and unsigned long long");
     T value;
     if constexpr (std::is_same_v<T, float>)
         asm volatile("ld.acquire.gpu.f32 %0, [%1];" : "=f"(value) : "l"(&element) : "memory");
+    else if constexpr (sizeof(T) == 8)
+        asm volatile("ld.acquire.gpu.u64 %0, [%1];" : "=l"(value) : "l"(&element) : "memory");
     else
         asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(value) : "l"(&element) : "memory");
     return value;
@@ -137,10 +178,12 @@ __device__ __forceinline__ T load_acquire(const T& element) {
 /// Reads atomically, and orders nothing.
 template <class T>
 __device__ __forceinline__ T load_relaxed(const T& element) {
-    static_assert(kHasAtomics<T>, "atomics take float, int and unsigned");
+    static_assert(kHasAtomics<T>, "atomics take float, int, unsigned and unsigned long long");
     T value;
     if constexpr (std::is_same_v<T, float>)
         asm volatile("ld.relaxed.gpu.f32 %0, [%1];" : "=f"(value) : "l"(&element) : "memory");
+    else if constexpr (sizeof(T) == 8)
+        asm volatile("ld.relaxed.gpu.u64 %0, [%1];" : "=l"(value) : "l"(&element) : "memory");
     else
         asm volatile("ld.relaxed.gpu.u32 %0, [%1];" : "=r"(value) : "l"(&element) : "memory");
     return value;
@@ -149,9 +192,11 @@ __device__ __forceinline__ T load_relaxed(const T& element) {
 /// Writes atomically. What the thread did and knew before is released with the value.
 template <class T>
 __device__ __forceinline__ void store_release(T& element, std::type_identity_t<T> value) {
-    static_assert(kHasAtomics<T>, "atomics take float, int and unsigned");
+    static_assert(kHasAtomics<T>, "atomics take float, int, unsigned and unsigned long long");
     if constexpr (std::is_same_v<T, float>)
         asm volatile("st.release.gpu.f32 [%0], %1;" ::"l"(&element), "f"(value) : "memory");
+    else if constexpr (sizeof(T) == 8)
+        asm volatile("st.release.gpu.u64 [%0], %1;" ::"l"(&element), "l"(value) : "memory");
     else
         asm volatile("st.release.gpu.u32 [%0], %1;" ::"l"(&element), "r"(value) : "memory");
 }
@@ -159,9 +204,11 @@ __device__ __forceinline__ void store_release(T& element, std::type_identity_t<T
 /// Writes atomically, and orders nothing.
 template <class T>
 __device__ __forceinline__ void store_relaxed(T& element, std::type_identity_t<T> value) {
-    static_assert(kHasAtomics<T>, "atomics take float, int and unsigned");
+    static_assert(kHasAtomics<T>, "atomics take float, int, unsigned and unsigned long long");
     if constexpr (std::is_same_v<T, float>)
         asm volatile("st.relaxed.gpu.f32 [%0], %1;" ::"l"(&element), "f"(value) : "memory");
+    else if constexpr (sizeof(T) == 8)
+        asm volatile("st.relaxed.gpu.u64 [%0], %1;" ::"l"(&element), "l"(value) : "memory");
     else
         asm volatile("st.relaxed.gpu.u32 [%0], %1;" ::"l"(&element), "r"(value) : "memory");
 }

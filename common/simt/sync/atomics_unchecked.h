@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "common/simt/machine/block.h"
@@ -19,7 +19,9 @@ namespace atomics {
 /// A read has found this: who waits for another value lets others go on.
 template <class T>
 T found(const T& element, T value) {
-    Block::current().note_find({.address = &element}, std::bit_cast<std::uint32_t>(value));
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, &value, sizeof value);
+    Block::current().note_find({.address = &element}, bits);
     return value;
 }
 
@@ -33,6 +35,8 @@ T changed(const T& element, T old) {
 }  // namespace atomics
 
 inline void fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+inline void fence_block() { fence(); }
+inline void fence_system() { fence(); }
 
 template <Order order = Order::relaxed, class T>
 T atomic_add(T& element, std::type_identity_t<T> value) {
@@ -43,13 +47,21 @@ void reduce_add(T& element, std::type_identity_t<T> value) {
     std::atomic_ref<T>(element).fetch_add(value);
     Block::current().note_change();
 }
-template <Order order = Order::relaxed, class T>
-T atomic_max(T& element, std::type_identity_t<T> value) {
+template <class T, class Change>
+T atomic_update(T& element, Change change) {
     const std::atomic_ref<T> atomic(element);
     T old = atomic.load();
-    while (!atomic.compare_exchange_weak(old, std::max(old, value))) {
+    while (!atomic.compare_exchange_weak(old, change(old))) {
     }
     return atomics::changed(element, old);
+}
+template <Order order = Order::relaxed, class T>
+T atomic_max(T& element, std::type_identity_t<T> value) {
+    return atomic_update(element, [value](T old) { return std::max(old, value); });
+}
+template <Order order = Order::relaxed, class T>
+T atomic_min(T& element, std::type_identity_t<T> value) {
+    return atomic_update(element, [value](T old) { return std::min(old, value); });
 }
 template <Order order = Order::relaxed, class T>
 T atomic_exchange(T& element, std::type_identity_t<T> value) {

@@ -68,12 +68,21 @@ inline void publish_barriers(SourceSite site = SourceSite::here()) {
     Block::current().companion<Mbarriers>().publish(site);
 }
 
-/// See simt::cuda::show_to_async.
-inline void show_to_async(SourceSite site = SourceSite::here()) {
+/// A fence between the proxies, for that memory.
+inline void fence_proxy(ShownSpace space, SourceSite site) {
     Block& block = Block::current();
     block.require_feature(Feature::tma, site);
-    if (block.checks() == Checks::on) block.show_to_agents();
+    if (block.checks() == Checks::on) block.show_to_agents(space);
 }
+
+/// See simt::cuda::show_to_async.
+inline void show_to_async(SourceSite site = SourceSite::here()) { fence_proxy(ShownSpace::shared, site); }
+
+/// See simt::cuda::show_global_to_async.
+inline void show_global_to_async(SourceSite site = SourceSite::here()) { fence_proxy(ShownSpace::global, site); }
+
+/// See simt::cuda::show_all_to_async.
+inline void show_all_to_async(SourceSite site = SourceSite::here()) { fence_proxy(ShownSpace::both, site); }
 
 }  // namespace SIMT_NAMESPACE
 }  // namespace simt

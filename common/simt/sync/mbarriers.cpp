@@ -131,19 +131,22 @@ void Mbarriers::arrive(std::uint32_t offset, SourceSite site) {
     if (EventRecorder* const events = is_visited() ? nullptr : block_.events())
         events->arrived(barrier.name, barrier.phase, running.thread(), site);
     --barrier.pending;
-    end_phase_if_complete(barrier, site);
+    end_phase_if_complete(barrier, here(site));
 }
 
-void Mbarriers::end_phase_if_complete(Barrier& barrier, SourceSite site) {
+/// `by`: who arrived last, or set off the copy that came last.
+void Mbarriers::end_phase_if_complete(Barrier& barrier, const Witness& by) {
     if (barrier.pending > 0 || barrier.came != barrier.expected) return;
     if (!barrier.transfers.empty() && is_checked()) {
         const Transfer& late = barrier.transfers.front();
-        misused(site,
-                barrier.phase_name() + " is over after " + std::to_string(barrier.expected) + " bytes, while " +
-                    late.what + " of " + std::to_string(late.data.size()) + " bytes more is under way to it",
-                "announce the bytes of all copies that report to the barrier in this phase, in the arrival that the "
-                "phase waits for or before it",
-                late.issued);
+        block_.fail({.fault = Fault::barrier_misuse,
+                     .first = by,
+                     .second = late.issued,
+                     .what = barrier.phase_name() + " is over after " + std::to_string(barrier.expected) +
+                             " bytes, while " + late.what + " of " + std::to_string(late.data.size()) +
+                             " bytes more is under way to it",
+                     .advice = "announce the bytes of all copies that report to the barrier in this phase, in the "
+                               "arrival that the phase waits for or before it"});
     }
     if (EventRecorder* const events = block_.events()) events->over(barrier.name, barrier.phase);
     barrier.passed.join(barrier.arriving);
@@ -278,7 +281,7 @@ bool Mbarriers::let_something_happen() {
                                    "an element, of all copies that report to the barrier in a phase; what lies outside "
                                    "of the tensor comes as zeros, and counts"});
         const std::uint64_t phase = barrier.phase;
-        end_phase_if_complete(barrier, last.site);
+        end_phase_if_complete(barrier, last.issued);
         if (barrier.phase != phase) return true;
     }
     return false;

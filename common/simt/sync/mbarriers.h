@@ -90,7 +90,7 @@ class Mbarriers final : public Companion {
     bool has_passed(Barrier& barrier, unsigned parity);
     void begin_wait(const Barrier& barrier, unsigned parity, SourceSite site);
     void end_wait();
-    void end_phase_if_complete(Barrier& barrier, SourceSite site);
+    void end_phase_if_complete(Barrier& barrier, const Witness& by);
     void land(Barrier& barrier, Transfer& transfer);
     [[noreturn]] void misused(SourceSite site, std::string what, std::string advice, Witness second = {}) const;
 

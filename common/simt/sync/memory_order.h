@@ -10,6 +10,13 @@ enum class Order {
     acq_rel,  ///< both
 };
 
+/// Among whom a fence orders, as in PTX.
+enum class FenceScope {
+    block,   ///< the threads of one block
+    device,  ///< all threads of the GPU
+    system,  ///< these, the host and other GPUs
+};
+
 /// Whether it is one of those that acquire.
 constexpr bool acquires(Order order) { return order == Order::acquire || order == Order::acq_rel; }
 /// Whether it is one of those that release.

@@ -68,6 +68,25 @@ __device__ __forceinline__ void show_to_async() {
         refuse("fence.proxy.async: not in the architecture that this kernel was compiled for");
 }
 
+/// The same for ordinary stores and atomic accesses to global memory, which tma_load(), tma_store(), tma_add() and the
+/// bulk copies then find. It may stand in the thread that stored, or in the one that sets off the copy, behind the
+/// barrier or the acquire that orders the two. A launch's end does without, and so does what a bulk store wrote: the
+/// wait for it shows that to everybody. (PTX ISA, "Async proxy"; fence.proxy.async.global.)
+__device__ __forceinline__ void show_global_to_async() {
+    if constexpr (kHasFeature<Feature::tma>)
+        asm volatile("fence.proxy.async.global;" ::: "memory");
+    else
+        refuse("fence.proxy.async: not in the architecture that this kernel was compiled for");
+}
+
+/// Both at once. (PTX ISA, fence.proxy.async.)
+__device__ __forceinline__ void show_all_to_async() {
+    if constexpr (kHasFeature<Feature::tma>)
+        asm volatile("fence.proxy.async;" ::: "memory");
+    else
+        refuse("fence.proxy.async: not in the architecture that this kernel was compiled for");
+}
+
 /// Whatever `sum` needs is computed before the next wait_products(). ptxas moves that wait up, above all arithmetic
 /// that stands before it, and the arithmetic is then no longer done while the products are. It does not move it above a
 /// store to memory, such as this one, which nobody ever executes: sum must not be below zero.

@@ -9,6 +9,23 @@
 namespace simt {
 inline namespace SIMT_NAMESPACE {
 
+/// A row of a panel tile by its pieces of 16 bytes. From piece 0 to any other of the same panel leads one exclusive or:
+/// a single instruction, where an index into the tile takes five.
+template <class V, class Layout>
+class PanelRow {
+  public:
+    __device__ __forceinline__ explicit PanelRow(const void* first) : first_(position_of(first)) {}
+    __device__ __forceinline__ V& piece(int p) const {
+        constexpr unsigned in_a_panel = Layout::row_bytes / 16;
+        Position position = first_ ^ unsigned(p) % in_a_panel * 16;
+        if constexpr (Layout::panels > 1) position += unsigned(p) / in_a_panel * unsigned(Layout::panel_stride);
+        return *static_cast<V*>(at_position(position));
+    }
+
+  private:
+    Position first_;
+};
+
 /// A matrix in shared memory as TMA copies it and wgmma reads it: see PanelLayout. Indices are those of the matrix; the
 /// swizzle is the tile's affair.
 ///
@@ -35,6 +52,13 @@ class PanelTile {
     __device__ __forceinline__ V& vec(int row, int column) const {
         static_assert(sizeof(V) <= 16, "only pieces of 16 bytes stay together");
         return *reinterpret_cast<V*>(reinterpret_cast<char*>(base_) + Layout::offset(unsigned(row), unsigned(column)));
+    }
+
+    /// Row `row` by its pieces, each a V.
+    template <class V>
+    __device__ __forceinline__ PanelRow<V, Layout> row(int row) const {
+        static_assert(sizeof(V) == 16, "pieces have 16 bytes");
+        return PanelRow<V, Layout>(&vec<V>(row, 0));
     }
 
     /// The rows [row, row + R): a stage of a ring, or a warpgroup's part. `row` is a multiple of 8.

@@ -11,6 +11,24 @@
 namespace simt {
 inline namespace cpu {
 
+/// A row of a panel tile by its pieces of 16 bytes: `piece(p)` is the V of the columns from p sizeof(V) / sizeof(T) on.
+/// On a GPU one exclusive or leads from the first piece to any other, where an index into the tile takes five
+/// instructions.
+template <class V, class Tile>
+class PanelRow {
+  public:
+    /// Of a tile.
+    PanelRow(const Tile& tile, int row) : tile_(tile), row_(row) {}
+    /// Piece p. A stray one is reported with the caller's source line.
+    Ref<V, SharedAccess> piece(int p, SourceSite site = SourceSite::here()) const {
+        return tile_.template vec<V>(row_, p * int(sizeof(V) / sizeof(typename Tile::Element)), site);
+    }
+
+  private:
+    Tile tile_;
+    int row_;
+};
+
 /// A matrix in shared memory as TMA copies it and wgmma reads it: see PanelLayout. Indices are those of the matrix; the
 /// swizzle is the tile's affair. `PanelRows`: of how many rows its panels are, where it has only some of them.
 template <class T, int Rows, int Columns, Swizzle S, int PanelRows = Rows>
@@ -51,6 +69,13 @@ class PanelTile {
             fail_alignment(name_, row, column, sizeof(V), site);
         auto* const base = reinterpret_cast<std::byte*>(base_);
         return {reinterpret_cast<V*>(base + Layout::offset(unsigned(row), unsigned(column))), {sizeof(T), site}};
+    }
+
+    /// Row `row` by its pieces, each a V.
+    template <class V>
+    PanelRow<V, PanelTile> row(int row) const {
+        static_assert(sizeof(V) == 16, "pieces have 16 bytes");
+        return {*this, row};
     }
 
     /// The rows [row, row + R): a stage of a ring, or a warpgroup's part. `row` is a multiple of 8, as the pattern is.

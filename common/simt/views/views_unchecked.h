@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "common/simt/machine/block.h"
 
@@ -8,6 +9,11 @@ namespace simt {
 inline namespace unchecked {
 
 inline void* arena_bytes(std::size_t offset, std::size_t bytes) { return Block::current().arena_bytes(offset, bytes); }
+
+/// Where something lies in shared memory, as a number to compute with.
+using Position = std::uintptr_t;
+inline Position position_of(const void* object) { return reinterpret_cast<Position>(object); }
+inline void* at_position(Position position) { return reinterpret_cast<void*>(position); }
 
 }  // namespace unchecked
 }  // namespace simt

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "common/attention/warpgroup_tile.cuh"
-#include "tests/hopper_fp8/block_scales.cuh"
+#include "phase7_hopper/fp8/block_scales.cuh"
 
 namespace ladder::SIMT_MACHINE {
 
@@ -9,7 +9,8 @@ namespace ladder::SIMT_MACHINE {
 //
 // - A tile's scores have a scale of their own, 2^(e_Q + e_K), and its values one, 2^(e_V). The latter goes into the
 //   weights: P'_ij = P_ij 2^(e_V), so that the products P'_ij V_j of all tiles add up.
-// - A weight must fit e4m3, and e4m3 reaches to 448. Weights are up to 2^8, not 1: that leaves 17 powers of 2 below
+// - A weight must fit e4m3, which reaches to 448; e5m2 reaches further. Weights are up to 2^8, not 1: that leaves 17
+// powers of 2 below
 //   before they vanish, in place of 9.
 //
 //     S_ij         e = S_ij scale 2^(e_Q + e_K) log2(e) + e_V    the weight's exponent
@@ -22,23 +23,68 @@ namespace ladder::SIMT_MACHINE {
 /// 2^kHeadroom above it, so that O_i is rarely multiplied. Both together reach 430, and e4m3 448.
 inline constexpr float kLargestWeightExponent = 6.0f, kHeadroom = 2.75f;
 
-/// raise_maxima() for a tile with scales: `exponent` and `shift` make of a score the exponent of its weight.
+/// The largest scores of the thread's two rows, found as integers: those of floats order like the floats themselves as
+/// long as one is not negative, and of integers Hopper compares three at a time. If all scores of a row are negative,
+/// so is what is found, and it is not the largest.
 template <int N>
-__device__ __forceinline__ void raise_maxima(const simt::Accumulator<N>& S_ij, RunningRows& rows, float exponent,
-                                             float shift) {
-    float largest[2][2];  // two for each row: the chain of comparisons is half as long
+__device__ __forceinline__ void find_largest_as_integers(const simt::Accumulator<N>& S_ij, int (&largest)[2]) {
+    static_assert(N % 16 == 0);
+    int either[2][2];  // two for each row: the chain of comparisons is half as long
 #pragma unroll
-    for (int i = 0; i < 4; ++i) largest[i / 2][i % 2] = S_ij[i];
+    for (int i = 0; i < N / 2; i += 8) {
 #pragma unroll
-    for (int i = 4; i < N / 2; ++i) largest[i / 2 % 2][i % 2] = fmaxf(largest[i / 2 % 2][i % 2], S_ij[i]);
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-        const float risen = fmaf(max_over<4>(fmaxf(largest[h][0], largest[h][1])), exponent, shift);
-        const float m_new = risen > rows.m[h] + kHeadroom ? risen : rows.m[h];
-        rows.rescale[h] = simt::fast_exp2(merge_exponent(rows.m[h], m_new));
-        rows.m[h] = m_new;
-        rows.l[h] *= rows.rescale[h];
+        for (int e = 0; e < 4; ++e) {
+            int& so_far = either[e / 2][e % 2];
+            const int a = __float_as_int(S_ij[i + e]), b = __float_as_int(S_ij[i + 4 + e]);
+            so_far = i == 0 ? max(a, b) : __vimax3_s32(so_far, a, b);
+        }
     }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        largest[half] = max(either[half][0], either[half][1]);
+#pragma unroll
+        for (int lane = 1; lane < 4; lane *= 2)
+            largest[half] = max(largest[half], __shfl_xor_sync(0xffffffffu, largest[half], lane));
+    }
+}
+
+/// The largest scores, of whatever sign.
+template <int N>
+__device__ __forceinline__ void find_largest(const simt::Accumulator<N>& S_ij, float (&largest)[2]) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        float so_far = S_ij[2 * half];
+#pragma unroll
+        for (int i = 0; i < N / 2; i += 4) so_far = fmaxf(so_far, fmaxf(S_ij[i + 2 * half], S_ij[i + 2 * half + 1]));
+        largest[half] = max_over<4>(so_far);
+    }
+}
+
+/// raise_maxima() for a tile with scales, O_i included: `exponent` and `shift` make of a score the exponent of its
+/// weight. After the first tiles there is rarely anything to do, and one vote of the warp finds that out.
+template <int N, int D>
+__device__ __forceinline__ void raise_maxima(const simt::Accumulator<N>& S_ij, simt::Accumulator<D>& O_i,
+                                             RunningRows& rows, float exponent, float shift) {
+    int found[2];
+    find_largest_as_integers(S_ij, found);
+    float largest[2] = {__int_as_float(found[0]), __int_as_float(found[1])};
+    bool stays = true;
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+        stays = stays && found[half] >= 0 && fmaf(largest[half], exponent, shift) <= rows.m[half] + kHeadroom;
+    if (__all_sync(0xffffffffu, stays)) return;
+
+    if (__any_sync(0xffffffffu, min(found[0], found[1]) < 0)) find_largest(S_ij, largest);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        const float risen = fmaf(largest[half], exponent, shift);
+        const float m_new = risen > rows.m[half] + kHeadroom ? risen : rows.m[half];
+        rows.rescale[half] = simt::fast_exp2(merge_exponent(rows.m[half], m_new));
+        rows.m[half] = m_new;
+        rows.l[half] *= rows.rescale[half];
+    }
+#pragma unroll
+    for (int i = 0; i < D / 2; ++i) O_i[i] *= rows.rescale[i / 2 % 2];
 }
 
 /// Scores of keys [32 part, 32 part + 32) become weights, and join `sums`, those of this tile.
@@ -67,7 +113,7 @@ __device__ __forceinline__ simt::OperandA<T> to_operand_of_8_bits(const simt::Ac
     return operand;
 }
 
-/// V_j [keys, D] becomes V_j^T [D, keys], which 8-bit products want; `warp` of `warps` does its share of it.
+/// V_j [keys, D] becomes V_j^T [D, keys], which 8-bit products want; each warp of a warpgroup does so for 32 keys.
 ///
 /// ldmatrix_trans reads 16-bit elements, here two neighbouring columns of V_j at once; a byte permutation parts them.
 /// What comes out of it by itself is another order of rows and columns, the same in each 16 of them:
@@ -75,18 +121,25 @@ __device__ __forceinline__ simt::OperandA<T> to_operand_of_8_bits(const simt::Ac
 ///     row    r of V_j^T is column 2 r of V_j for r < 8, and 2 (r - 8) + 1 from there on
 ///     column c           row    8 (c % 4 / 2) + 2 (c / 4) + c % 2: as the lanes have P_ij
 template <class Values, class Transposed>
-__device__ __forceinline__ void transpose_values(const Values& V_j, const Transposed& V_t, int warp, int warps) {
+__device__ __forceinline__ void transpose_values(const Values& V_j, const Transposed& V_t, int warp) {
     using Wide = simt::WideVector<typename Values::Element>;
-    constexpr int across = Values::columns() / 16, down = Values::rows() / 32;
-    const int lane = int(threadIdx.x) % 32;
-#pragma unroll 2
-    for (int piece = warp; piece < across * down; piece += warps) {
-        const int column = piece % across * 16, key = piece / across * 32;
-        std::uint32_t pairs[4];
-        simt::ldmatrix_trans(pairs, V_j.template vec<Wide>(key + lane, column));
-        simt::stmatrix(V_t.template vec<Wide>(column + lane / 16 * 8 + lane % 8, key + lane / 8 % 2 * 16),
-                       __byte_perm(pairs[0], pairs[1], 0x6420), __byte_perm(pairs[2], pairs[3], 0x6420),
-                       __byte_perm(pairs[0], pairs[1], 0x7531), __byte_perm(pairs[2], pairs[3], 0x7531));
+    constexpr int pieces = Values::columns() / 16, at_once = 2;
+    static_assert(Values::rows() == 128);
+    const int lane = int(threadIdx.x) % 32, first_key = 32 * warp;
+    const auto row = V_j.template row<Wide>(first_key + lane);
+#pragma unroll 1
+    for (int first = 0; first < pieces; first += at_once) {
+        std::uint32_t pairs[at_once][4];
+#pragma unroll
+        for (int i = 0; i < at_once; ++i) simt::ldmatrix_trans(pairs[i], row.piece(first + i));
+#pragma unroll
+        for (int i = 0; i < at_once; ++i) {
+            const auto& p = pairs[i];
+            const auto rows = V_t.template rows_from<16>(16 * (first + i));
+            simt::stmatrix(rows.template vec<Wide>(lane / 16 * 8 + lane % 8, first_key + lane / 8 % 2 * 16),
+                           __byte_perm(p[0], p[1], 0x6420), __byte_perm(p[2], p[3], 0x6420),
+                           __byte_perm(p[0], p[1], 0x7531), __byte_perm(p[2], p[3], 0x7531));
+        }
     }
 }
 

@@ -1,0 +1,127 @@
+#include "tests/backward/backward.h"
+
+#include <sstream>
+#include <stdexcept>
+
+#include "common/attention/check.h"
+#include "common/attention/machine.h"
+#include "common/attention/outputs.h"
+#include "tests/backward/backward_arguments.h"
+
+namespace ladder {
+
+// delta.cuh, dkdv.cuh and dq.cuh, compiled once per machine.
+namespace cpu {
+void launch_backward_delta(const BackwardArguments&);
+void launch_backward_dkdv(const BackwardArguments&);
+void launch_backward_dq(const BackwardArguments&);
+void launch_backward_round(const BackwardArguments&);
+std::size_t backward_shared_bytes(const BackwardArguments&);
+GlobalBytes backward_delta_bytes(const BackwardArguments&);
+GlobalBytes backward_dkdv_bytes(const BackwardArguments&);
+GlobalBytes backward_dq_bytes(const BackwardArguments&);
+GlobalBytes backward_round_bytes(const BackwardArguments&);
+}  // namespace cpu
+namespace cuda {
+[[gnu::weak]] void launch_backward_delta(const BackwardArguments&);
+[[gnu::weak]] void launch_backward_dkdv(const BackwardArguments&);
+[[gnu::weak]] void launch_backward_dq(const BackwardArguments&);
+[[gnu::weak]] void launch_backward_round(const BackwardArguments&);
+}  // namespace cuda
+
+namespace {
+
+constexpr std::initializer_list<Mask> kMasks = {Mask::none, Mask::causal_bottom_right, Mask::causal_top_left};
+constexpr const char* kName = "plain_backward";
+
+template <class... Part>
+[[noreturn]] void refuse(const char* name, const Part&... part) {
+    std::ostringstream message;
+    message << name << ": ";
+    (message << ... << part);
+    throw std::invalid_argument(message.str());
+}
+
+/// A tensor beside q, k and v: it must lie with q, and have this shape and dtype.
+void check_beside(const char* name, const torch::Tensor& tensor, const torch::Tensor& q, at::IntArrayRef sizes,
+                  torch::ScalarType dtype) {
+    check_tensor(name, tensor, int64_t(sizes.size()));
+    if (tensor.sizes() != sizes) refuse(name, "the shape is ", tensor.sizes(), "; for this q it must be ", sizes);
+    if (tensor.scalar_type() != dtype)
+        refuse(name, "the dtype is ", tensor.scalar_type(), "; ", dtype, " is accepted, convert with .to(…)");
+    if (tensor.device() != q.device())
+        refuse(name, "the device is ", tensor.device(), ", but q's is ", q.device(), "; all must be on one device");
+}
+
+void check_gather(DqGather gather) {
+    if (gather != DqGather::second_pass && gather != DqGather::atomics)
+        refuse("gather", "it is ", int(gather), "; second_pass and atomics are accepted");
+}
+
+GlobalBytes sum(std::initializer_list<GlobalBytes> parts) {
+    GlobalBytes all;
+    for (const GlobalBytes& part : parts) {
+        all.read += part.read;
+        all.written += part.written;
+    }
+    return all;
+}
+
+}  // namespace
+
+AttentionGradients plain_backward(const torch::Tensor& dout, const torch::Tensor& q, const torch::Tensor& k,
+                                  const torch::Tensor& v, const torch::Tensor& out, const torch::Tensor& lse,
+                                  const AttentionOptions& options, const BackwardOptions& backward_options,
+                                  const std::optional<torch::Tensor>& dlse) {
+    check_attention(q, k, v, options, kMasks);
+    check_beside("dout", dout, q, q.sizes(), q.scalar_type());
+    check_beside("out", out, q, q.sizes(), q.scalar_type());
+    check_beside("lse", lse, q, q.sizes().slice(0, 3), torch::kFloat32);
+    if (dlse) check_beside("dlse", *dlse, q, q.sizes().slice(0, 3), torch::kFloat32);
+    check_gather(backward_options.gather);
+
+    const bool adds = backward_options.gather == DqGather::atomics;
+    const auto in_float32 = q.options().dtype(torch::kFloat32);
+    BackwardArguments a(attention_arguments(q, k, v, out, lse, options));
+    check_shared_memory(kName, cpu::backward_shared_bytes(a), q.device(),
+                        "a smaller head dimension or a 16-bit dtype needs less");
+    const AttentionGradients result{.dq = allocate(q.sizes(), q.options()),
+                                    .dk = allocate(k.sizes(), k.options()),
+                                    .dv = allocate(v.sizes(), v.options())};
+    const torch::Tensor d = allocate(q.sizes().slice(0, 3), in_float32);
+    const bool rounds = adds && q.scalar_type() != torch::kFloat32;
+    const torch::Tensor dq_sum = rounds ? allocate(q.sizes(), in_float32) : result.dq;
+    a.dout = tensor_argument("dO", dout);
+    if (dlse) a.dlse = tensor_argument("dLSE", *dlse);
+    a.d = tensor_argument("D", d);
+    if (adds) a.dq_sum = tensor_argument(rounds ? "dQ sum" : "dQ", dq_sum);
+    a.dq = tensor_argument("dQ", result.dq);
+    a.dk = tensor_argument("dK", result.dk);
+    a.dv = tensor_argument("dV", result.dv);
+
+    run_on(q.device(), cpu::launch_backward_delta, cuda::launch_backward_delta, a);
+    run_on(q.device(), cpu::launch_backward_dkdv, cuda::launch_backward_dkdv, a);
+    if (!adds) run_on(q.device(), cpu::launch_backward_dq, cuda::launch_backward_dq, a);
+    if (rounds) run_on(q.device(), cpu::launch_backward_round, cuda::launch_backward_round, a);
+    check_written(kName, "dQ", result.dq);
+    check_written(kName, "dK", result.dk);
+    check_written(kName, "dV", result.dv);
+    return result;
+}
+
+GlobalBytes plain_backward_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                                 const AttentionOptions& options, const BackwardOptions& backward_options,
+                                 bool has_dlse) {
+    check_attention(q, k, v, options, kMasks);
+    check_gather(backward_options.gather);
+    const bool adds = backward_options.gather == DqGather::atomics;
+    BackwardArguments a(attention_arguments(q, k, v, q, {}, options));
+    if (has_dlse) a.dlse.rank = 3;
+    if (adds) a.dq_sum.rank = 4;
+    const GlobalBytes delta = cpu::backward_delta_bytes(a), dkdv = cpu::backward_dkdv_bytes(a);
+    if (!adds) return sum({delta, dkdv, cpu::backward_dq_bytes(a)});
+    if (q.scalar_type() == torch::kFloat32) return sum({delta, dkdv});
+    return sum({delta, dkdv, cpu::backward_round_bytes(a)});
+}
+
+}  // namespace ladder

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <optional>
+
+#include "common/attention/arguments.h"
+#include "common/attention/gradients.h"
+#include "common/attention/options.h"
+#include "common/torch/torch.h"
+
+namespace ladder {
+
+/// Who adds up dQ, whose terms come from every key tile.
+enum class DqGather {
+    second_pass,  ///< a kernel of its own, in which blocks keep query tiles: repeats bitwise, computes S and dP again
+    atomics,  ///< the kernel of dK and dV, by atomic additions: NOT deterministic, sums have another order each time
+};
+
+/// What a caller may choose besides the problem.
+struct BackwardOptions {
+    DqGather gather = DqGather::second_pass;  ///< how dQ is added up
+};
+
+/// FlashAttention-2, backward (Dao 2023, Algorithm 2): the gradients of a loss with respect to q, k and v, from its
+/// gradient with respect to the output, and to the log-sum-exp where the loss looks at that.
+///
+///   dout, q, out  [B, Hq, Sq, D]    float32, float16 or bfloat16, one dtype; D <= 256; last dimension contiguous
+///   k, v          [B, Hkv, Sk, D]   Hq a multiple of Hkv
+///   lse, dlse     [B, Hq, Sq]       float32; out and lse are what the forward pass gave for q, k, v and `options`
+///
+/// Rows that see no key have dq 0 and add nothing to dk and dv. What a query may not see does not reach its dq, and a
+/// query does not reach the dk and dv of a key that it may not see, NaN and infinities included. Runs on the device
+/// that holds the tensors. Throws std::invalid_argument on bad input, and when the device has too little shared memory
+/// for the head dimension, before anything is launched.
+AttentionGradients plain_backward(const torch::Tensor& dout, const torch::Tensor& q, const torch::Tensor& k,
+                                  const torch::Tensor& v, const torch::Tensor& out, const torch::Tensor& lse,
+                                  const AttentionOptions& options = {}, const BackwardOptions& backward_options = {},
+                                  const std::optional<torch::Tensor>& dlse = {});
+
+/// What its kernels move to and from global memory for such a problem. An atomic addition counts as a write.
+GlobalBytes plain_backward_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                                 const AttentionOptions& options = {}, const BackwardOptions& backward_options = {},
+                                 bool has_dlse = false);
+
+}  // namespace ladder
