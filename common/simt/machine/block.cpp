@@ -680,8 +680,7 @@ std::string Block::party(int who) const {
         const int thread = ThreadClocks::thread_of(who);
         return "thread " + std::to_string(thread) + " of " + cluster_->block(ThreadClocks::rank_of(who)).home();
     }
-    return ThreadClocks::is_agent(who) ? agents_[ThreadClocks::place_in(0, who)]
-                                       : "thread " + std::to_string(who);
+    return ThreadClocks::is_agent(who) ? agents_[ThreadClocks::place_in(0, who)] : "thread " + std::to_string(who);
 }
 
 void Block::warpgroup_instruction(const WarpgroupInstruction& instruction, const void* argument, SourceSite site) {
