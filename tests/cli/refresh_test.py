@@ -359,7 +359,23 @@ class Tables(Book):
         self.page.write_text("<!-- speed -->\n<!-- end -->\n")
         self.refreshed_page()
         self.assertIn("| 0 | softmax |", self.page.read_text())
+        self.assertNotIn("PyTorch, flash", self.page.read_text())
         self.assert_refused("<!-- speed: three -->\n<!-- end -->\n", '"three" is not the number of a phase')
+
+
+    def test_speeds_in_float32_have_those_in_16_bits_beside_them(self):
+        def case(phase, text, sweeps, *measurements):
+            return {"phase": phase, "unit": "TFLOP/s", "ceiling": "gemm_bf16", "sweeps": sweeps, "problem": {"text": text},
+                    "measurements": [{"role": role, "name": name, "rate": rate, "right": True, "ratios": {}} for role, name, rate in measurements]}
+        environment = {"device_name": "GPU", "driver": "1", "cuda": "2", "torch": "3", "cudnn": "4", "commit": "abc", "date": "2026-01-01"}
+        self.write("docs/results/gpu/bench.json", json.dumps({"environment": environment, "teaching_machine": False, "cases": [
+            case(1, "f32 N64", ["headline"], ("rung", "standard", 8.0)),
+            case(3, "bf16 N64", ["dtype"], ("rung", "fa2", 26.0), ("peer", "flash", 302.0), ("peer", "math", 17.0), ("peer", "cuDNN", 481.0))]}))
+        self.page.write_text("<!-- speed: 1 -->\n<!-- end -->\n")
+        self.refreshed_page()
+        self.assertIn("| 1 | standard | f32 N64 | 8 TFLOP/s | – | – |\n| – | PyTorch, flash | bf16 N64 | 302 TFLOP/s | – | – |\n"
+                      "| – | PyTorch, cuDNN | bf16 N64 | 481 TFLOP/s |", self.page.read_text())
+        self.assertNotIn("math", self.page.read_text())
 
 
 class Wording(Book):
