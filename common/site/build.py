@@ -32,6 +32,7 @@ AWESOME_SCRIPTS = {"doxygen-awesome-darkmode-toggle.js": "DoxygenAwesomeDarkMode
                    "doxygen-awesome-fragment-copy-button.js": "DoxygenAwesomeFragmentCopyButton",
                    "doxygen-awesome-interactive-toc.js": "DoxygenAwesomeInteractiveToc",
                    "doxygen-awesome-paragraph-link.js": "DoxygenAwesomeParagraphLink"}
+CONTENTS_BESIDE = 1500  # pixels from which on a window has the table of contents beside the text
 MATHJAX = pathlib.Path("/usr/share/javascript/mathjax")
 MATHJAX_PARTS = ("MathJax.js", "extensions", "jax/element", "jax/input/TeX", "jax/output/SVG")
 # Not in the reference are the program and the fuzzer, how phases describe themselves to both, the inside of the CPU machine, and what one machine
@@ -215,6 +216,16 @@ def finished(text, resolve):
     return text
 
 
+def leave_room_for_code(style):
+    """Has the table of contents above the text, folded, in a window that is not wide enough for 120 columns of code beside it."""
+    text = style.read_text()
+    for narrow, wide in (("(max-width: 999px)", f"(max-width: {CONTENTS_BESIDE - 1}px)"), ("(min-width: 1000px)", f"(min-width: {CONTENTS_BESIDE}px)")):
+        if narrow not in text:
+            raise Failed(f"{style.name} has no {narrow} any more: where does it put the table of contents?")
+        text = text.replace(narrow, wide)
+    style.write_text(text)
+
+
 def finish(output, made):
     site = output / "html"
     sources = source_files(output)
@@ -236,6 +247,7 @@ def finish(output, made):
     if awesome():
         for name in AWESOME_SCRIPTS:
             shutil.copyfile(AWESOME / name, site / name)
+        leave_room_for_code(site / AWESOME_STYLES[0])
     for part in MATHJAX_PARTS:
         if not (MATHJAX / part).exists():
             raise Failed(f"formulas need MathJax: {MATHJAX / part} is missing (Debian, Ubuntu: libjs-mathjax)")

@@ -55,6 +55,13 @@ document.querySelectorAll('div.contents *').forEach(e => {
 return wide.slice(0, 3);
 """
 
+# Beginnings of the longest lines of code boxes that do not fit.
+CODE_THAT_SCROLLS = r"""
+document.querySelectorAll('details').forEach(e => e.open = true);
+return [...document.querySelectorAll('div.contents .fragment')].filter(e => e.scrollWidth > e.clientWidth + 1)
+    .map(e => e.textContent.split('\n').reduce((a, b) => a.length > b.length ? a : b).trim().slice(0, 70));
+"""
+
 
 def problems_of(browser, page):
     """What a visitor of the page meets, a line each; and how many formulas there are."""
@@ -91,6 +98,8 @@ class Site(unittest.TestCase):
                 with self.subTest(page.name):
                     formulas[page], found = problems_of(browser, page)
                     self.assertEqual(found, [])
+                    if page in self.book:
+                        self.assertEqual(browser.run(CODE_THAT_SCROLLS), [])
         for page in self.book:  # what the page's text has, the browser has seen
             written = page.read_text().count("\\(") + page.read_text().count("\\[")
             self.assertEqual(formulas[page] > 0, written > 0, page.name)
