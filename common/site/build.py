@@ -207,6 +207,7 @@ def finished(text, resolve):
             text = re.sub(rf'<a href="#{name}">[^<]*</a>(?: &#124;\s*)?', "", text)
     if not re.search(r"\\\(|\\\[", text):
         text = re.sub(r'<script type="text/x-mathjax-config">.*?</script>\s*<script[^>]*MathJax\.js[^>]*></script>', "", text, flags=re.DOTALL)
+    text = text.replace('id="MSearchResults">', 'id="MSearchResults" title="What the search found">', 1)
     text = text.replace('<li class="footer">', f'<li class="footer">Code: <a href="{resolve("LICENSE")}">MIT</a>. Chapters and figures: '
                         f'<a href="{resolve("LICENSE-docs")}">CC BY 4.0</a>. ', 1)
     if awesome():
@@ -244,6 +245,9 @@ def finish(output, made):
     for file in sorted(site.glob("*.html")):
         text = file.read_text()
         file.write_text(finished(text, resolve))
+    tree = site / "navtree.js"
+    if tree.exists():
+        tree.write_text(re.sub(r"""(<img src="'\+relpath\+'sync_o\w+\.png") title=""", r'\1 alt="" title=', tree.read_text()))
     if awesome():
         for name in AWESOME_SCRIPTS:
             shutil.copyfile(AWESOME / name, site / name)
