@@ -207,6 +207,7 @@ def finished(text, resolve):
             text = re.sub(rf'<a href="#{name}">[^<]*</a>(?: &#124;\s*)?', "", text)
     if not re.search(r"\\\(|\\\[", text):
         text = re.sub(r'<script type="text/x-mathjax-config">.*?</script>\s*<script[^>]*MathJax\.js[^>]*></script>', "", text, flags=re.DOTALL)
+    text = re.sub(r'(<span class="together">[(\[]?) (?=\\\()', r"\1", text)  # Doxygen sets a space before each formula
     text = text.replace('id="MSearchResults">', 'id="MSearchResults" title="What the search found">', 1)
     text = text.replace('<li class="footer">', f'<li class="footer">Code: <a href="{resolve("LICENSE")}">MIT</a>. Chapters and figures: '
                         f'<a href="{resolve("LICENSE-docs")}">CC BY 4.0</a>. ', 1)

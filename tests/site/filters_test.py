@@ -89,6 +89,9 @@ class Text(Book):
         self.assertEqual(self.filtered("**`exp2`**, *as `x` is*, *plain* and 2 * `a` * 3"),
                          "<b>`exp2`</b>, <em>as `x` is</em>, *plain* and 2 * `a` * 3")
 
+    def test_formulas_in_quotation_marks(self):
+        self.assertEqual(self.filtered('**"When $x$ is `y`."** "plain"'), '<b>&quot;When \\f$x\\f$ is `y`.&quot;</b> "plain"')
+
     def test_folded_answers(self):
         text = "<details><summary>What is `x<y>` & $z$?</summary>\n\nIt is **y**.\n\n</details>"
         self.assertEqual(self.filtered(text), "@htmlonly[block]<details>@endhtmlonly@htmlonly[block]<summary>What is <code>x&lt;y></code> &amp; "
