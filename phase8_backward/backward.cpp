@@ -1,4 +1,4 @@
-#include "tests/backward/backward.h"
+#include "phase8_backward/backward.h"
 
 #include <sstream>
 #include <stdexcept>
@@ -6,7 +6,7 @@
 #include "common/attention/check.h"
 #include "common/attention/machine.h"
 #include "common/attention/outputs.h"
-#include "tests/backward/backward_arguments.h"
+#include "phase8_backward/backward_arguments.h"
 
 namespace ladder {
 

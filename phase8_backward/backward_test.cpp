@@ -1,4 +1,4 @@
-#include "tests/backward/backward.h"
+#include "phase8_backward/backward.h"
 
 #include <gtest/gtest.h>
 
