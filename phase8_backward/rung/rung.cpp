@@ -51,8 +51,58 @@ std::vector<Rung> rungs(const RungInput& input) {
                     input, DqGather::atomics)};
 }
 
+bench::Entry bench_entry(const char* name, const char* colour, DqGather gather) {
+    const BackwardOptions how{.gather = gather};
+    return {
+        .name = name,
+        .colour = colour,
+        .call =
+            [how](const bench::Tensors& t, const bench::Problem& p) {
+                const AttentionGradients result = plain_backward(t[3], t[0], t[1], t[2], t[4], t[5], p.options(), how);
+                return bench::Tensors{result.dq, result.dk, result.dv};
+            },
+        .bytes = [how](const bench::Tensors& t,
+                       const bench::Problem& p) { return plain_backward_bytes(t[0], t[1], t[2], p.options(), how); }};
+}
+
+void bench_cases(bench::CaseList& list) {
+    using bench::Lengths, bench::Problem, bench::Sweep;
+    const bench::Sizes& sizes = list.sizes();
+    const std::vector<std::string> entries = {"plain_backward"};
+    const std::vector<std::string> both = {"plain_backward", "plain_backward_atomics"};
+    const auto problem_of = [&](std::int64_t length, std::int64_t head_dim, Mask mask) {
+        Problem problem = list.attention(length, head_dim);
+        problem.work = bench::Work::backward;
+        problem.mask = mask;
+        return problem;
+    };
+    list.add(both, problem_of(sizes.base_length, sizes.base_dim, Mask::none), {Sweep::ladder});
+    for (const Mask mask : {Mask::none, Mask::causal_bottom_right}) {
+        for (const auto head_dim : list.either<Lengths>({64, 128}, {32}))
+            list.add(both, problem_of(sizes.base_length, head_dim, mask), {Sweep::headline});
+        for (const auto head_dim : sizes.head_dims)
+            list.add(both, problem_of(sizes.base_length, head_dim, mask), {Sweep::head_dim});
+        for (const auto length : sizes.lengths)
+            list.add(entries, problem_of(length, sizes.base_dim, mask), {Sweep::length},
+                     mask == Mask::none && length <= sizes.lengths[1]);
+    }
+    Problem in_16_bits = problem_of(sizes.base_length, sizes.base_dim, Mask::none);
+    in_16_bits.dtype = torch::kBFloat16;
+    list.add(both, in_16_bits, {Sweep::dtype});
+    Problem grouped = problem_of(sizes.base_length, sizes.base_dim, Mask::none);
+    grouped.kv_heads = std::max<std::int64_t>(1, grouped.query_heads / 4);
+    list.add(both, grouped, {Sweep::batch_and_heads});
+}
+
 }  // namespace
 
-Phase describe() { return {.title = "backward", .causal_mask = CausalMask::unless_refused, .rungs = rungs}; }
+Phase describe() {
+    return {.title = "backward",
+            .causal_mask = CausalMask::unless_refused,
+            .rungs = rungs,
+            .bench_entries = {bench_entry("plain_backward", "#4f9a94", DqGather::second_pass),
+                              bench_entry("plain_backward_atomics", "#8fc2bd", DqGather::atomics)},
+            .bench_cases = bench_cases};
+}
 
 }  // namespace ladder::phase8_backward
