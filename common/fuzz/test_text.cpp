@@ -6,6 +6,7 @@
 #include <cctype>
 #include <functional>
 #include <set>
+#include <vector>
 
 namespace ladder::fuzz {
 namespace {
@@ -259,7 +260,10 @@ void write_bad_call(Writer& writer, const Entry& entry, const Problem& p) {
         writer.line("    {}(q, q, k, v, q, q, options, {});", entry.name, entry.more_arguments);
         writer.line("    return AttentionResult();");
         writer.line("}};");
-        writer.line("EXPECT_TRUE(refuses_bad_input(entry));  // {}", p.bad_call);
+        std::vector<std::string> masks;
+        for (const Mask mask : entry.masks) masks.push_back(code_of(mask));
+        writer.line("const EntryTraits traits{{.masks = {{{}}}}};", fmt::join(masks, ", "));
+        writer.line("EXPECT_TRUE(refuses_bad_input(entry, traits));  // {}", p.bad_call);
         return;
     }
     writer.line("EXPECT_TRUE(refuses_bad_input({}));  // {}", entry.name, p.bad_call);
