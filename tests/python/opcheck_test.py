@@ -42,6 +42,12 @@ def samples(device):
               (rows_between_heads(*problem(queries=2, keys=500)), {"splits": 2}),
               (problem(torch.bfloat16, 1, 500), {"kv_lengths": lengths, "splits": 3})]
     planned = [(problem(queries=1, keys=500), {}), (problem(queries=1, keys=500), {"kv_lengths": lengths.int()})]
+    def backward(queries=33, dtype=torch.float32):
+        q, k, v = problem(dtype, queries)
+        return torch.randn_like(q), q, k, v, torch.randn_like(q), random(*q.shape[:3])
+
+    gradients = [(backward(), {}), (backward(dtype=torch.bfloat16), {"scale": 0.3, "mask": "causal_bottom_right"}),
+                 (backward(), {"dlse": random(5, 4, 33), "mask": "causal_top_left"})]
     softmax = [((random(5, 300),), {}), ((random(7, 64, dtype=torch.float16),), {}), ((random(5, 300)[:, :200],), {})]
     return {
         "safe_softmax": softmax, "online_softmax": softmax, "block_softmax": softmax,
@@ -51,6 +57,7 @@ def samples(device):
         **{name: halves if device == "cuda" and torch.cuda.get_device_capability() == (9, 0) else []  # they run nowhere else
            for name in ("hopper_forward", "hopper_fp8_forward")},
         "flash_decode": decode + planned, "flash_decode_parts": decode,
+        "plain_backward": gradients,
         "merge_partials": [((random(3, 2, 4, 7, 24), random(3, 2, 4, 7)), {})],
     }
 

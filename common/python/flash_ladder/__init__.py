@@ -21,9 +21,10 @@ import torch
 from ._library import load
 
 __all__ = [
-    "AttentionResult", "Mask", "attention", "block_softmax", "causal_forward", "choose", "fa1_forward", "fa2_forward",
-    "flash_decode", "flash_decode_parts", "hopper_forward", "hopper_fp8_forward", "library_path", "merge_partials", "mma_forward", "online_attention",
-    "online_softmax", "q_blocked_attention", "qv_blocked_attention", "safe_softmax", "standard_attention",
+    "AttentionGradients", "AttentionResult", "Mask", "attention", "block_softmax", "causal_forward", "choose",
+    "fa1_forward", "fa2_forward", "flash_decode", "flash_decode_parts", "hopper_forward", "hopper_fp8_forward",
+    "library_path", "merge_partials", "mma_forward", "online_attention", "online_softmax", "plain_backward",
+    "q_blocked_attention", "qv_blocked_attention", "safe_softmax", "standard_attention",
 ]
 
 library_path: str = load()
@@ -35,6 +36,17 @@ Mask = Literal["none", "causal_bottom_right", "causal_top_left"]
 """Which keys a query sees: all; j <= i + Sk - Sq, as in FlashAttention; j <= i, as with PyTorch's is_causal."""
 
 _FEW_QUERIES = 16  # a block of flash_decode takes so many rows of q at once, and several blocks share out the keys
+
+
+class AttentionGradients(NamedTuple):
+    """What a backward pass returns, each like what it is the gradient of."""
+
+    dq: torch.Tensor
+    """[B, Hq, Sq, D]. Rows that see no key are 0."""
+    dk: torch.Tensor
+    """[B, Hkv, Sk, D]: the sum over the query heads that read a key-value head."""
+    dv: torch.Tensor
+    """[B, Hkv, Sk, D]: likewise."""
 
 
 class AttentionResult(NamedTuple):
@@ -190,3 +202,12 @@ def merge_partials(out_parts: torch.Tensor, lse_parts: torch.Tensor) -> Attentio
     """Merges attention over P parts of the keys, out_parts [P, B, H, S, D] and lse_parts [P, B, H, S], both float32, into
     attention over all of them. (Phase 5)"""
     return AttentionResult(*_ops.merge_partials(out_parts, lse_parts))
+
+
+def plain_backward(dout: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: torch.Tensor, lse: torch.Tensor, *,
+                   dlse: torch.Tensor | None = None, mask: Mask = "none", scale: float | None = None,
+                   gather: Literal["second_pass", "atomics"] = "second_pass") -> AttentionGradients:
+    """FlashAttention-2's backward pass (Dao 2023, Algorithm 2): the gradients of q, k and v for `dout`, that of the output,
+    and `dlse`, that of the log-sum-exp. `out` and `lse` are what a forward pass returned for q, k, v, mask and scale.
+    `gather="atomics"` adds up dq by atomic additions, whose order differs from run to run. (Phase 8)"""
+    return AttentionGradients(*_ops.plain_backward(dout, q, k, v, out, lse, dlse=dlse, mask=mask, scale=scale, gather=gather))
