@@ -42,10 +42,14 @@ def samples(device):
               (rows_between_heads(*problem(queries=2, keys=500)), {"splits": 2}),
               (problem(torch.bfloat16, 1, 500), {"kv_lengths": lengths, "splits": 3})]
     planned = [(problem(queries=1, keys=500), {}), (problem(queries=1, keys=500), {"kv_lengths": lengths.int()})]
-    def backward(mask, dtype=torch.float32, dlse=True):
-        q, k, v = problem(dtype)
-        out, lse = torch.ops.flash_ladder.attention_with_lse(q, k, v, mask)
-        return ((torch.randn_like(q), q, k, v, out, lse, torch.randn_like(lse) if dlse else None, mask), {})
+    def backward(queries=33, dtype=torch.float32):
+        q, k, v = problem(dtype, queries)
+        return torch.randn_like(q), q, k, v, torch.randn_like(q), random(*q.shape[:3])
+
+    gradients = [(backward(), {}), (backward(dtype=torch.bfloat16), {"scale": 0.3, "mask": "causal_bottom_right"}),
+                 (backward(), {"dlse": random(5, 4, 33), "mask": "causal_top_left"})]
+    by_the_best = [((*backward(), None, mask), {}) for mask in ("none", "causal_bottom_right")]
+    by_the_best += [((*backward(dtype=torch.bfloat16), random(5, 4, 33), "causal_top_left"), {})]
 
     def learns(call, *which):  # some of q, k, v require grad
         args, kwargs = call
@@ -58,11 +62,12 @@ def samples(device):
         "online_attention": plain, "standard_attention": plain, "fa1_forward": plain, "fa2_forward": plain,
         "q_blocked_attention": blocked, "qv_blocked_attention": blocked, "causal_forward": plain + masks,
         "mma_forward": halves, "attention": best, "attention_with_lse": best,
-        "attention_backward": [backward("none"), backward("causal_top_left", torch.bfloat16, dlse=False), backward("causal_bottom_right")],
+        "attention_backward": by_the_best,
         "attention_rung": [],  # returns words, of which no graph is made
         **{name: halves if device == "cuda" and torch.cuda.get_device_capability() == (9, 0) else []  # they run nowhere else
            for name in ("hopper_forward", "hopper_fp8_forward")},
         "flash_decode": decode + planned, "flash_decode_parts": decode,
+        "plain_backward": gradients,
         "merge_partials": [((random(3, 2, 4, 7, 24), random(3, 2, 4, 7)), {})],
     }
 

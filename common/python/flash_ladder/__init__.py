@@ -24,8 +24,8 @@ __all__ = [
     "AttentionGradients", "AttentionResult", "AttentionRung", "Mask", "attention", "attention_backward", "attention_rung",
     "attention_with_lse", "block_softmax", "causal_forward", "fa1_forward", "fa2_forward", "flash_decode",
     "flash_decode_parts", "hopper_forward", "hopper_fp8_forward", "library_path", "merge_partials", "mma_forward",
-    "online_attention", "online_softmax", "q_blocked_attention", "qv_blocked_attention", "safe_softmax",
-    "standard_attention",
+    "online_attention", "online_softmax", "plain_backward", "q_blocked_attention", "qv_blocked_attention",
+    "safe_softmax", "standard_attention",
 ]
 
 library_path: str = load()
@@ -36,6 +36,18 @@ _ops = torch.ops.flash_ladder
 Mask = Literal["none", "causal_bottom_right", "causal_top_left"]
 """Which keys a query sees: all; j <= i + Sk - Sq, as in FlashAttention; j <= i, as with PyTorch's is_causal."""
 
+
+class AttentionGradients(NamedTuple):
+    """What a backward pass returns, each like what it is the gradient of."""
+
+    dq: torch.Tensor
+    """[B, Hq, Sq, D]. Rows that see no key are 0."""
+    dk: torch.Tensor
+    """[B, Hkv, Sk, D]: the sum over the query heads that read a key-value head."""
+    dv: torch.Tensor
+    """[B, Hkv, Sk, D]: likewise."""
+
+
 class AttentionResult(NamedTuple):
     """What every attention function returns."""
 
@@ -43,17 +55,6 @@ class AttentionResult(NamedTuple):
     """[B, Hq, Sq, D], the dtype of q. Rows that see no key are 0."""
     lse: torch.Tensor
     """[B, Hq, Sq] float32: log sum_j exp(scale q_i . k_j), natural logarithm; -inf where no key is seen."""
-
-
-class AttentionGradients(NamedTuple):
-    """What attention_backward returns, each in the shape and dtype of its tensor."""
-
-    dq: torch.Tensor
-    """Rows that see no key have 0."""
-    dk: torch.Tensor
-    """With grouped heads, the sum over the query heads of a group."""
-    dv: torch.Tensor
-    """Likewise."""
 
 
 class AttentionRung(NamedTuple):
@@ -209,3 +210,12 @@ def merge_partials(out_parts: torch.Tensor, lse_parts: torch.Tensor) -> Attentio
     """Merges attention over P parts of the keys, out_parts [P, B, H, S, D] and lse_parts [P, B, H, S], both float32, into
     attention over all of them. (Phase 5)"""
     return AttentionResult(*_ops.merge_partials(out_parts, lse_parts))
+
+
+def plain_backward(dout: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: torch.Tensor, lse: torch.Tensor, *,
+                   dlse: torch.Tensor | None = None, mask: Mask = "none", scale: float | None = None,
+                   gather: Literal["second_pass", "atomics"] = "second_pass") -> AttentionGradients:
+    """FlashAttention-2's backward pass (Dao 2023, Algorithm 2): the gradients of q, k and v for `dout`, that of the output,
+    and `dlse`, that of the log-sum-exp. `out` and `lse` are what a forward pass returned for q, k, v, mask and scale.
+    `gather="atomics"` adds up dq by atomic additions, whose order differs from run to run. (Phase 8)"""
+    return AttentionGradients(*_ops.plain_backward(dout, q, k, v, out, lse, dlse=dlse, mask=mask, scale=scale, gather=gather))

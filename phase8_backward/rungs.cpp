@@ -1,6 +1,6 @@
 #include "common/attention/rungs.h"
 
-#include "tests/backward/backward.h"
+#include "phase8_backward/backward.h"
 
 namespace ladder {
 namespace {

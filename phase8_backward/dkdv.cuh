@@ -1,9 +1,9 @@
 #pragma once
 
-#include "backward_tensors.cuh"
 #include "common/attention/copy_tile.cuh"
 #include "common/attention/row_tile.cuh"
 #include "common/attention/watch.cuh"
+#include "phase8_backward/backward_tensors.cuh"
 
 namespace ladder::SIMT_MACHINE {
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "backward_tensors.cuh"
 #include "common/attention/warp_reduce.cuh"
+#include "phase8_backward/backward_tensors.cuh"
 
 namespace ladder::SIMT_MACHINE {
 
