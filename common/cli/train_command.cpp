@@ -1,3 +1,4 @@
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <chrono>
@@ -30,7 +31,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::string_view kPrompt = "The running maximum";
 constexpr std::int64_t kHeldOutBatches = 8;
-constexpr std::int64_t kHeldOutTimes = 20;  // in a run, besides the end
+constexpr std::int64_t kHeldOutTimes = 20;  // in a run
+constexpr std::int64_t kLeastBetween = 25;  // steps, so that short runs do not measure more than they learn
 constexpr double kSecondsBetweenCheckpoints = 10;
 
 enum class Config { tiny, standard };
@@ -79,7 +81,6 @@ class Reporter {
 
     void after_step() {
         const double now = seconds_since(start_);
-        const std::int64_t step = trainer_.steps_made();
         const bool due = on_terminal() ? now - last_ >= 0.1 : now >= next_ || trainer_.done();
         if (!due) return;
         const std::string text = line(now);
@@ -92,7 +93,6 @@ class Reporter {
         }
         last_ = now;
         next_ = std::max(now + 10, now * 1.25);
-        (void)step;
     }
 
     double tokens_a_second() const {
@@ -160,7 +160,7 @@ Finished train(const Contestant& contestant, const Options& options, const Plan&
     Trainer& trainer = *run.trainer;
     if (trainer.steps_made() > 0) fmt::print("  {} goes on after step {}\n", contestant.name, trainer.steps_made());
     const fs::path file = fs::path(options.out) / contestant.file;
-    const std::int64_t between = std::max<std::int64_t>(1, plan.steps / kHeldOutTimes);
+    const std::int64_t between = std::max(kLeastBetween, plan.steps / kHeldOutTimes);
     Reporter reporter(contestant.name, trainer);
     Clock::time_point kept = Clock::now();
     while (!trainer.done() && !interrupted) {
@@ -254,6 +254,7 @@ Plan chosen_plan(const Options& options, torch::Device device) {
 int run(Options& options) {
     const torch::Device device = options.target.choose();
     options.sampling.seed = options.seed.value_or(0);
+    if (device.is_cpu()) at::set_num_threads(1);  // the CPU machine has workers of its own, and the products are small
     if (options.generate) return generate(options, device);
     fs::create_directories(options.out);
     const Plan plan = chosen_plan(options, device);
