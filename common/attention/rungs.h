@@ -39,15 +39,17 @@ struct ForwardRung {
                            const AttentionOptions& options);
 };
 
-/// A backward entry that attention() may choose; all members as those of ForwardRung.
+/// A backward entry that attention() may choose.
 struct BackwardRung {
-    std::string_view name;
-    Rank rank;
-    std::string_view reason;
+    std::string_view name;    ///< of the entry
+    Rank rank;                ///< its place among those that do not object
+    std::string_view reason;  ///< why it is the one where it is
+
+    /// As that of a ForwardRung.
     std::string (*objection)(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                              const AttentionOptions& options);
 
-    /// dlse is absent where the loss does not look at the log-sum-exp.
+    /// The entry. `dlse` is absent where the loss does not look at the log-sum-exp.
     AttentionGradients (*run)(const torch::Tensor& dout, const torch::Tensor& q, const torch::Tensor& k,
                               const torch::Tensor& v, const torch::Tensor& out, const torch::Tensor& lse,
                               const AttentionOptions& options, const std::optional<torch::Tensor>& dlse);
