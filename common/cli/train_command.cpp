@@ -211,6 +211,31 @@ void print_attention(const Plan& plan, torch::Device device) {
     fmt::print("  attention  {} and {} to learn, {} to write\n", learning.forward, learning.backward, writing.forward);
 }
 
+/// How long a step takes on average, with that attention.
+double seconds_a_step(const Plan& plan, const Corpus& corpus, torch::Device device, const Attention& attention) {
+    constexpr int kWarm = 2, kTimed = 10;
+    Trainer trainer(plan, corpus, device, attention);
+    for (int i = 0; i < kWarm; ++i) trainer.step();
+    const Clock::time_point start = Clock::now();
+    for (int i = 0; i < kTimed; ++i) trainer.step();
+    return seconds_since(start) / kTimed;
+}
+
+/// The part of a step that is spent on attention, with ours and with PyTorch's: what a model whose layers pass V on,
+/// and do nothing else, does not need.
+void print_shares(const Plan& plan, const Corpus& corpus, torch::Device device) {
+    const double without = seconds_a_step(
+        plan, corpus, device, [](const torch::Tensor&, const torch::Tensor&, const torch::Tensor& v) { return v; });
+    const auto share = [&](const Contestant& c) {
+        const double with = seconds_a_step(plan, corpus, device, c.attention);
+        return fmt::format("{} of a step's {} with {}",
+                           with > without ? fmt::format("{:.0f} %", 100 * (1 - without / with)) : "nothing",
+                           human_time(1e3 * with), c.name);
+    };
+    const std::string of_ours = share(ours()), of_pytorchs = share(pytorchs());
+    fmt::print("  attention takes  {}, {}\n", of_ours, of_pytorchs);
+}
+
 void print_summary(const Options& options, const std::vector<Finished>& runs) {
     for (const Finished& run : runs) {
         const Trainer& t = *run.trainer;
@@ -278,6 +303,7 @@ int run(Options& options) {
     }
     write_results(options, runs);
     print_summary(options, runs);
+    if (options.compare) print_shares(plan, corpus, device);
     fmt::print("\n");
     write_on(runs.front().trainer->model(), kPrompt, options.sampling);
     return 0;

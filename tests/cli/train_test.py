@@ -43,7 +43,7 @@ class Train(unittest.TestCase):
     def test_it_says_what_it_does(self):
         said = self.result.stdout
         for words in ("0.12 M weights", "files of this repository", "causal_forward and plain_backward to learn, flash_decode to write",
-                      f"step {STEPS}/{STEPS}", "tokens/s", "left", "on held-out text", "bits a byte", "PyTorch's SDPA",
+                      f"step {STEPS}/{STEPS}", "tokens/s", "left", "on held-out text", "bits a byte", "PyTorch's SDPA", "attention takes  ",
                       "loss.svg", "\nThe running maximum"):
             self.assertIn(words, said)
 

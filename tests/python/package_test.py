@@ -140,6 +140,42 @@ class Package(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "flash_ladder::attention: it has no second derivative"):
             dq.sum().backward()
 
+    def test_multi_head_attention_is_that_of_pytorch(self):
+        torch.manual_seed(3)
+        theirs = torch.nn.MultiheadAttention(48, 3, batch_first=True)
+        torch.nn.init.normal_(theirs.in_proj_bias)
+        ours = flash_ladder.MultiHeadAttention(48, 3)
+        for part, weight, bias in zip((ours.query, ours.key, ours.value), theirs.in_proj_weight.chunk(3), theirs.in_proj_bias.chunk(3)):
+            part.weight.data, part.bias.data = weight.detach().clone(), bias.detach().clone()
+        ours.out.load_state_dict(theirs.out_proj.state_dict())
+        x, context = torch.randn(2, 21, 48), torch.randn(2, 33, 48)
+        for keys in (x, context):
+            got, expected = ours(x, keys), theirs(x, keys, keys, need_weights=False)[0]
+            torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
+            weights = [part.weight for part in (ours.query, ours.key, ours.value, ours.out)]
+            gradients = torch.autograd.grad(got.square().sum(), weights)
+            joined, out = torch.autograd.grad(expected.square().sum(), [theirs.in_proj_weight, theirs.out_proj.weight])
+            for ours_, theirs_ in zip(gradients, [*joined.chunk(3), out]):
+                torch.testing.assert_close(ours_, theirs_, rtol=1e-4, atol=1e-4)
+
+    def test_multi_head_attention_with_grouped_heads_and_a_mask(self):
+        torch.manual_seed(4)
+        grouped = flash_ladder.MultiHeadAttention(48, 6, kv_heads=2, mask="causal_bottom_right", bias=False)
+        whole = flash_ladder.MultiHeadAttention(48, 6, mask="causal_bottom_right", bias=False)
+        for name in ("query", "out"):
+            getattr(whole, name).load_state_dict(getattr(grouped, name).state_dict())
+        for name in ("key", "value"):
+            rows = getattr(grouped, name).weight.detach().unflatten(0, (2, 8))
+            getattr(whole, name).weight.data = rows.repeat_interleave(3, 0).flatten(0, 1)
+        x = torch.randn(2, 20, 48)
+        torch.testing.assert_close(grouped(x), whole(x), rtol=1e-4, atol=1e-5)
+        changed = x.clone()
+        changed[:, 12:] = 5
+        self.assertTrue(torch.equal(grouped(changed)[:, :12], grouped(x)[:, :12]))
+        for arguments, words in (((48, 5), "heads: it is 5.*48"), ((48, 6, 4), "kv_heads: it is 4.*6")):
+            with self.assertRaisesRegex(ValueError, words):
+                flash_ladder.MultiHeadAttention(*arguments[:2], kv_heads=arguments[2] if len(arguments) > 2 else None)
+
     def test_bad_input_is_refused_in_words(self):
         q, k, v = problem(20)
         with self.assertRaisesRegex(ValueError, "q: the dtype is Double; float32, float16 and bfloat16"):

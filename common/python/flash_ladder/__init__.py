@@ -19,9 +19,10 @@ from typing import Literal, NamedTuple
 import torch
 
 from ._library import load
+from ._modules import MultiHeadAttention
 
 __all__ = [
-    "AttentionGradients", "AttentionResult", "AttentionRung", "Mask", "attention", "attention_backward", "attention_rung",
+    "AttentionGradients", "AttentionResult", "AttentionRung", "Mask", "MultiHeadAttention", "attention", "attention_backward", "attention_rung",
     "attention_with_lse", "block_softmax", "causal_forward", "fa1_forward", "fa2_forward", "flash_decode",
     "flash_decode_parts", "hopper_forward", "hopper_fp8_forward", "library_path", "merge_partials", "mma_forward",
     "online_attention", "online_softmax", "plain_backward", "q_blocked_attention", "qv_blocked_attention",
