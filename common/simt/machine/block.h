@@ -17,6 +17,7 @@
 #include "common/simt/counters/traffic.h"
 #include "common/simt/device/device.h"
 #include "common/simt/language/cuda_names.h"
+#include "common/simt/language/warpgroup_threads.h"
 #include "common/simt/machine/awaited.h"
 #include "common/simt/machine/budget.h"
 #include "common/simt/machine/call_paths.h"
@@ -58,9 +59,6 @@ std::string call_of(Barrier);
 /// Whether a launch's accesses to memory are checked and counted. Without, views are bare pointers, and barriers, warp
 /// collectives and the device's limits are all that the machine still watches.
 enum class Checks : bool { off, on };
-
-/// Threads of a warpgroup: four warps, the first of which has a number that four divides.
-inline constexpr int kWarpgroupThreads = 128;
 
 /// Runs one thread block: its threads are fibers on the calling OS thread, and each runs until it meets a barrier or a
 /// warp collective that still waits for others, or for what another thread is to do. The order is fixed (the lowest
@@ -187,7 +185,7 @@ class Block final : private SharedMemory::Owner, private AccessListener {
     /// What a warpgroup does as a whole. Each is one object that lives as long as the program.
     struct WarpgroupInstruction {
         /// Called once, when all 128 threads have arrived; `argument` is what each of them passed.
-        using Run = void (*)(Block&, int warpgroup, const std::array<const void*, kWarpgroupThreads>& argument);
+        using Run = void (*)(Block&, int warpgroup, const std::array<const void*, kWarpgroup>& argument);
         constexpr WarpgroupInstruction(const char* name, Run run) : on_warp{name, gather_warp}, run(run) {}
 
         WarpInstruction on_warp;  ///< as which the lanes of each warp meet, with its name for messages
@@ -410,7 +408,7 @@ class Block final : private SharedMemory::Owner, private AccessListener {
         int first_warp = 0, first_thread = 0;
         unsigned arrived = 0;    // warps, by bit
         std::uint64_t done = 0;  // instructions so far
-        std::array<const void*, kWarpgroupThreads> argument{};
+        std::array<const void*, kWarpgroup> argument{};
         std::string awaited() const override;
     };
     struct WarpgroupCall {
