@@ -1,7 +1,6 @@
 #include "common/reference/gradient_bound.h"
 
 #include <cmath>
-#include <limits>
 
 #include "common/reference/error_bound.h"
 #include "common/reference/gradient_heads.h"
@@ -10,7 +9,6 @@
 namespace ladder::reference {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kUnit = 0x1p-24;             // u
 constexpr double kSmallestNormal = 0x1p-126;  // what is smaller may be flushed to zero
 
@@ -26,19 +24,18 @@ AttentionGradients bound_of_head(const Head& head, const HeadGradients& from) {
     const torch::Tensor hidden = visible.logical_not();
     const auto seen = [&](const torch::Tensor& x) { return x.masked_fill(hidden, 0.0); };
     const torch::Tensor scores = at::matmul(q, k.t()) * scale, score_error = score_errors(q, k, scale);
-    const ErrorBound forward = bound_of_scores(scores.masked_fill(hidden, -kInfinity), score_error, v);
 
-    // 1. P, from a score and a log-sum-exp that are each wrong by so much.
+    // 1. P, from a score that is wrong by so much, and the log-sum-exp that was given.
     const torch::Tensor lse = logsumexp_of_visible(scores, visible).unsqueeze(-1);
-    const torch::Tensor relative =
-        score_error + forward.lse.unsqueeze(-1) + kUnit * (kPerExponent * (scores - lse).abs() + kPerWeight);
+    const torch::Tensor relative = score_error + (from.given.lse.unsqueeze(-1) - lse).abs() +
+                                   kUnit * (kPerExponent * (scores - lse).abs() + kPerWeight);
     const torch::Tensor P = softmax_of_visible(scores, visible);
     const torch::Tensor P_error = seen(P * relative.expm1() + kSmallestNormal);
 
-    // 2. dP - D + dLSE. D is made of an O that is wrong by what a forward pass may be.
+    // 2. dP - D + dLSE. D is made of the O that was given.
     const torch::Tensor out = at::matmul(P, v), dP = at::matmul(from.dout, v.t());
     const torch::Tensor D = (from.dout * out).sum(-1, true), dlse = from.dlse.unsqueeze(-1);
-    const torch::Tensor D_error = (from.dout.abs() * forward.out).sum(-1, true) +
+    const torch::Tensor D_error = (from.dout * (from.given.out - out)).sum(-1, true).abs() +
                                   score_errors(from.dout.unsqueeze(1), out.unsqueeze(1), 1.0).squeeze(-1) +
                                   kUnit * (D - dlse).abs();
     const torch::Tensor gap = dP - D + dlse;
@@ -65,10 +62,10 @@ AttentionGradients bound_of_head(const Head& head, const HeadGradients& from) {
 }  // namespace
 
 AttentionGradients gradient_bound(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
-                                  const torch::Tensor& dout, const AttentionOptions& options,
-                                  const std::optional<torch::Tensor>& dlse) {
+                                  const AttentionResult& given, const torch::Tensor& dout,
+                                  const AttentionOptions& options, const std::optional<torch::Tensor>& dlse) {
     const at::NoGradGuard no_gradients;
-    return differentiate_each_head(q, k, v, dout, options, dlse, torch::kFloat64, bound_of_head);
+    return differentiate_each_head(q, k, v, dout, options, dlse, given, torch::kFloat64, bound_of_head);
 }
 
 }  // namespace ladder::reference

@@ -9,10 +9,11 @@
 namespace ladder::reference {
 
 /// How far float32 gradients may lie from the oracle, element by element and in float64: derived from the roundings of
-/// a plain kernel, which is given O and LSE as a float32 forward pass leaves them, and makes one sum of each element.
-/// docs/numerics.md has the derivation. Arguments as in gradient_oracle.
+/// a plain kernel, which makes one sum of each element. What it was given of a forward pass, `given`, need not be
+/// exact: by how much that moves a gradient is known, and allowed. docs/numerics.md has the derivation. Other arguments
+/// as in gradient_oracle.
 AttentionGradients gradient_bound(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
-                                  const torch::Tensor& dout, const AttentionOptions& options = {},
-                                  const std::optional<torch::Tensor>& dlse = {});
+                                  const AttentionResult& given, const torch::Tensor& dout,
+                                  const AttentionOptions& options = {}, const std::optional<torch::Tensor>& dlse = {});
 
 }  // namespace ladder::reference

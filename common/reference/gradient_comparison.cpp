@@ -8,11 +8,11 @@
 namespace ladder::reference {
 
 Comparison compare_gradients(const AttentionGradients& actual, const torch::Tensor& q, const torch::Tensor& k,
-                             const torch::Tensor& v, const torch::Tensor& dout, const AttentionOptions& options,
-                             const std::optional<torch::Tensor>& dlse) {
+                             const torch::Tensor& v, const AttentionResult& given, const torch::Tensor& dout,
+                             const AttentionOptions& options, const std::optional<torch::Tensor>& dlse) {
     const bool is_float32 = q.scalar_type() == torch::kFloat32;
     const AttentionGradients oracle = gradient_oracle(q, k, v, dout, options, dlse);
-    const AttentionGradients bound = gradient_bound(q, k, v, dout, options, dlse);
+    const AttentionGradients bound = gradient_bound(q, k, v, given, dout, options, dlse);
     const AttentionGradients fair =
         is_float32 ? AttentionGradients{} : gradients_low_precision(q, k, v, dout, options, dlse);
 

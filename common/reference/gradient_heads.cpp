@@ -6,8 +6,8 @@ namespace ladder::reference {
 
 AttentionGradients differentiate_each_head(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                            const torch::Tensor& dout, const AttentionOptions& options,
-                                           const std::optional<torch::Tensor>& dlse, torch::ScalarType work_dtype,
-                                           const DifferentiateHead& differentiate) {
+                                           const std::optional<torch::Tensor>& dlse, const AttentionResult& given,
+                                           torch::ScalarType work_dtype, const DifferentiateHead& differentiate) {
     TORCH_CHECK(q.dim() == 4 && k.dim() == 4 && q.size(1) % k.size(1) == 0, "reference: q ", q.sizes(), " and k ",
                 k.sizes(), " must be [B, H, S, D], with query heads a multiple of kv heads");
     TORCH_CHECK(k.sizes() == v.sizes(), "reference: k ", k.sizes(), " and v ", v.sizes(), " must have one shape");
@@ -26,9 +26,11 @@ AttentionGradients differentiate_each_head(const torch::Tensor& q, const torch::
     for (int64_t b = 0; b < q.size(0); ++b)
         for (int64_t h = 0; h < q.size(1); ++h) {
             const int64_t kv_head = h / query_heads;
+            const AttentionResult of_head =
+                given.out.defined() ? AttentionResult{of(given.out[b][h]), of(given.lse[b][h])} : AttentionResult{};
             const AttentionGradients one =
                 differentiate({of(q[b][h]), of(k[b][kv_head]), of(v[b][kv_head]), visible, scale},
-                              {of(dout[b][h]), dlse ? of((*dlse)[b][h]) : zeros, query_heads});
+                              {of(dout[b][h]), dlse ? of((*dlse)[b][h]) : zeros, of_head, query_heads});
             sum.dq[b][h].copy_(one.dq);
             sum.dk[b][kv_head].add_(one.dk);
             sum.dv[b][kv_head].add_(one.dv);

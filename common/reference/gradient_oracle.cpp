@@ -20,7 +20,7 @@ AttentionGradients gradient_oracle(const torch::Tensor& q, const torch::Tensor& 
         const auto gradients = torch::autograd::grad({out, lse}, {q, k, v}, {from.dout, from.dlse});
         return {gradients[0], gradients[1], gradients[2]};
     };
-    return differentiate_each_head(q, k, v, dout, options, dlse, torch::kFloat64, differentiate);
+    return differentiate_each_head(q, k, v, dout, options, dlse, {}, torch::kFloat64, differentiate);
 }
 
 AttentionGradients gradients_low_precision(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
@@ -37,7 +37,7 @@ AttentionGradients gradients_low_precision(const torch::Tensor& q, const torch::
         return {at::matmul(dS, head.k), at::matmul(dS.t(), head.q), at::matmul(P.t(), from.dout)};
     };
     const AttentionGradients sum =
-        differentiate_each_head(q, k, v, dout, options, dlse, torch::kFloat32, differentiate);
+        differentiate_each_head(q, k, v, dout, options, dlse, {}, torch::kFloat32, differentiate);
     return {sum.dq.to(dtype), sum.dk.to(dtype), sum.dv.to(dtype)};
 }
 

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "common/attention/machine.h"
 #include "common/reference/oracle.h"
@@ -19,7 +21,11 @@ namespace ladder {
 namespace {
 
 using namespace reference;
-using fp8::rms, fp8::with_outliers;
+using fp8::rms;
+
+torch::Tensor with_outliers(const std::vector<std::int64_t>& sizes, torch::ScalarType dtype = torch::kBFloat16) {
+    return fp8::with_outliers(sizes, dtype).to(test_device());
+}
 
 struct Variant {
     const char* name;

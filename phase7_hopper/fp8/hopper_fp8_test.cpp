@@ -27,7 +27,11 @@ namespace ladder {
 namespace {
 
 using namespace reference;
-using fp8::values_of_k, fp8::values_of_q, fp8::values_of_v, fp8::with_outliers, fp8::rms;
+using fp8::values_of_k, fp8::values_of_q, fp8::values_of_v, fp8::rms;
+
+torch::Tensor with_outliers(const std::vector<std::int64_t>& sizes, torch::ScalarType dtype = torch::kBFloat16) {
+    return fp8::with_outliers(sizes, dtype).to(test_device());
+}
 
 struct Problem {
     std::int64_t query_heads, kv_heads, query_length, key_length, head_dim;

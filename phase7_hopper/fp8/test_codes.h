@@ -10,7 +10,6 @@
 
 #include "common/attention/outputs.h"
 #include "common/reference/oracle.h"
-#include "common/reference/test_device.h"
 #include "phase7_hopper/fp8/hopper_fp8.h"
 
 namespace ladder::fp8 {
@@ -43,7 +42,7 @@ inline torch::Tensor values_of_v(const Fp8Operands& o) { return values_of(o.v, o
 inline torch::Tensor with_outliers(const std::vector<std::int64_t>& sizes, torch::ScalarType dtype = torch::kBFloat16) {
     torch::Tensor x = torch::randn(sizes, torch::kFloat32);
     x += torch::randn(sizes) * 10.0 * (torch::rand(sizes) < 0.001);
-    return x.to(dtype).to(reference::test_device());
+    return x.to(dtype);
 }
 
 /// The root of the mean square.

@@ -495,7 +495,7 @@ std::vector<Topic> questions() {
             {"7.skipped", "tiles that a warpgroup leaves out", skipped},
             {"7.last-wave", "how full the last wave is", last_wave},
             {"7.code", "what a number in 8 bits becomes", stored_number},
-            {"7.rotation", "what becomes of an outlier", rotated_outlier},
+            {"7.rotation", "what a rotation does to an outlier", rotated_outlier},
             {"7.exponent", "which scale a block has", block_exponent}};
 }
 

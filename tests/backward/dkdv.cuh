@@ -36,7 +36,7 @@ namespace ladder::SIMT_MACHINE {
 // clang-format on
 
 /// dV_j or dK_j += P^T(row i, :) X, of the queries of a tile that see each key: those from from[i] on. The others have
-/// probability 0, but 0 * NaN is NaN, and what a query holds must not reach a key that it does not see.
+/// no part in it: not even as 0 * NaN, which is NaN.
 template <class Owner, int Columns, class PTile, class XTile>
 __device__ __forceinline__ void accumulate_seeing(float (&sum)[Owner::rows][Columns], const Owner& owner,
                                                   const int (&from)[Owner::rows], const PTile& P, const XTile& X) {
@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(kBackwardThreads) backward_dkdv_kernel(Backwar
                     const int column = owner.lane + 8 * q;
                     watch_score(first_query + column, first_key + owner.row(i),
                                 column >= from[i] ? P[i][q] * t.scale : -INFINITY);
-                    P[i][q] = column >= from[i] ? __expf(P[i][q] * t.scale - rows_i(0, column)) : 0.0f;
+                    P[i][q] = __expf(P[i][q] * t.scale - rows_i(0, column));  // nobody looks at those of hidden pairs
                     P_ij(owner.row(i), column) = P[i][q];
                 }
             __syncwarp();  // the rows of P_ij^T are complete before their warp reads them
@@ -178,7 +178,7 @@ __global__ void __launch_bounds__(kBackwardThreads) backward_dkdv_kernel(Backwar
 #pragma unroll
                 for (int q = 0; q < B_r / 8; ++q) {
                     const int column = owner.lane + 8 * q;
-                    P_ij(owner.row(i), column) = column >= from[i] ? P[i][q] * (dP[i][q] - rows_i(1, column)) : 0.0f;
+                    P_ij(owner.row(i), column) = P[i][q] * (dP[i][q] - rows_i(1, column));
                 }
             __syncwarp();  // the rows of dS_ij^T are complete before their warp reads them
             if (full)

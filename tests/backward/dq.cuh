@@ -82,7 +82,8 @@ __global__ void __launch_bounds__(kBackwardThreads) backward_dq_kernel(BackwardT
                 const int column = owner.lane + 8 * j;
                 const bool sees = column < visible_here[i];
                 watch_score(first_query + owner.row(i), first_key + column, sees ? S[i][j] * t.scale : -INFINITY);
-                dS_ij(owner.row(i), column) = sees ? __expf(S[i][j] * t.scale - LSE_i[i]) * (dP[i][j] - D_i[i]) : 0.0f;
+                // Nobody looks at those of hidden pairs.
+                dS_ij(owner.row(i), column) = __expf(S[i][j] * t.scale - LSE_i[i]) * (dP[i][j] - D_i[i]);
             }
         }
         __syncwarp();  // the rows of dS_ij are complete before their warp reads them; no other warp touches them

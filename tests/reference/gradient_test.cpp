@@ -3,14 +3,18 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <iostream>
 #include <string>
+#include <vector>
 
 #include "common/reference/cases.h"
 #include "common/reference/checks.h"
 #include "common/reference/gradient_bound.h"
 #include "common/reference/gradient_cases.h"
 #include "common/reference/gradient_comparison.h"
+#include "common/reference/gradient_heads.h"
 #include "common/reference/gradient_oracle.h"
 #include "common/reference/oracle.h"
 #include "common/reference/test_device.h"
@@ -40,6 +44,11 @@ torch::Tensor differences(const torch::Tensor& x, const std::function<double(con
         result.view({-1})[n] = (at(h) - at(-h)) / (2 * h);
     }
     return result;
+}
+
+AttentionResult rounded_oracle(const AttentionInputs& inputs, const AttentionOptions& options) {
+    const AttentionResult exact = attention_oracle(inputs.q, inputs.k, inputs.v, options);
+    return {exact.out.to(inputs.q.scalar_type()), exact.lse.to(torch::kFloat32)};
 }
 
 double distance(const torch::Tensor& a, const torch::Tensor& b) { return (a - b).abs().max().item<double>(); }
@@ -75,7 +84,7 @@ TEST(GradientOracle, RowsThatSeeNothingGetZeroAndGiveNothing) {
     const AttentionGradients alone = gradient_oracle(last(q), k, v, last(dout), options, last(dlse));
     EXPECT_LT(distance(all.dk, alone.dk), 1e-14);
     EXPECT_LT(distance(all.dv, alone.dv), 1e-14);
-    const AttentionGradients bound = gradient_bound(q, k, v, dout, options, dlse);
+    const AttentionGradients bound = gradient_bound(q, k, v, rounded_oracle({q, k, v}, options), dout, options, dlse);
     EXPECT_LT(bound.dq.narrow(2, 0, 3).max().item<double>(), 1e-30);  // all but exact
 }
 
@@ -83,21 +92,70 @@ TEST(GradientOracle, RowsThatSeeNothingGetZeroAndGiveNothing) {
 
 class GradientBound : public ::testing::TestWithParam<AttentionCase> {};
 
+/// The backward pass as FlashAttention has it, in plain float32 products.
 AttentionGradients plain_float32(const AttentionInputs& inputs, const LossGradients& from,
                                  const AttentionOptions& options) {
-    return gradients_low_precision(inputs.q, inputs.k, inputs.v, from.dout, options, from.dlse);
+    const auto differentiate = [](const Head& head, const HeadGradients& loss) -> AttentionGradients {
+        const torch::Tensor hidden = head.visible.logical_not();
+        const torch::Tensor S = at::matmul(head.q, head.k.t()) * head.scale;
+        const torch::Tensor P = at::exp(S - loss.given.lse.unsqueeze(-1)).masked_fill(hidden, 0.0);
+        const torch::Tensor D = (loss.dout * loss.given.out).sum(-1) - loss.dlse;
+        const torch::Tensor dP = at::matmul(loss.dout, head.v.t());
+        const torch::Tensor dS = (P * (dP - D.unsqueeze(-1))).masked_fill(hidden, 0.0);
+        return {at::matmul(dS, head.k) * head.scale, at::matmul(dS.t(), head.q) * head.scale,
+                at::matmul(P.t(), loss.dout)};
+    };
+    return differentiate_each_head(inputs.q, inputs.k, inputs.v, from.dout, options, from.dlse,
+                                   rounded_oracle(inputs, options), torch::kFloat32, differentiate);
 }
 
 TEST_P(GradientBound, PlainTorchKeepsToIt) {
     const AttentionInputs inputs = make_inputs(GetParam(), test_device());
     const LossGradients from = make_loss_gradients(GetParam(), test_device());
-    const Comparison verdict = compare_gradients(plain_float32(inputs, from, GetParam().options), inputs.q, inputs.k,
-                                                 inputs.v, from.dout, GetParam().options, from.dlse);
+    const auto& [q, k, v] = inputs;
+    const AttentionOptions& options = GetParam().options;
+    const AttentionGradients actual = GetParam().dtype == torch::kFloat32
+                                          ? plain_float32(inputs, from, options)
+                                          : gradients_low_precision(q, k, v, from.dout, options, from.dlse);
+    const Comparison verdict =
+        compare_gradients(actual, q, k, v, rounded_oracle(inputs, options), from.dout, options, from.dlse);
     EXPECT_TRUE(verdict.passed) << verdict.report;
 }
 
 INSTANTIATE_TEST_SUITE_P(standard, GradientBound, ::testing::ValuesIn(every(3, standard_cases())), ByName{});
 INSTANTIATE_TEST_SUITE_P(causal, GradientBound, ::testing::ValuesIn(every(3, causal_cases())), ByName{});
+
+/// Against what the rule for 16 bits would allow in float32, as tests/error_bound_test.cpp does for the forward pass.
+TEST(GradientBound, IsNarrowForOrdinaryInputs) {
+    std::vector<double> widths;
+    for (const AttentionCase& problem : every(3, standard_cases())) {
+        if (problem.dtype != torch::kFloat32 || problem.family != Family::normal || problem.key_length < 16) continue;
+        const AttentionInputs inputs = make_inputs(problem, test_device());
+        const LossGradients from = make_loss_gradients(problem, test_device());
+        const auto& [q, k, v] = inputs;
+        const AttentionGradients bound =
+            gradient_bound(q, k, v, rounded_oracle(inputs, problem.options), from.dout, problem.options, from.dlse);
+        const AttentionGradients oracle = gradient_oracle(q, k, v, from.dout, problem.options, from.dlse);
+        const AttentionGradients plain = plain_float32(inputs, from, problem.options);
+        const auto look = [&](torch::Tensor AttentionGradients::*gradient) {
+            const auto largest = [](const torch::Tensor& x) { return x.abs().max().item<double>(); };
+            const double exact = largest(oracle.*gradient);
+            const double ruled = 2.0 * distance((plain.*gradient).to(torch::kFloat64), oracle.*gradient) +
+                                 error_floor(torch::kFloat32, exact, exact);
+            widths.push_back(largest(bound.*gradient) / ruled);
+        };
+        look(&AttentionGradients::dq);
+        look(&AttentionGradients::dk);
+        look(&AttentionGradients::dv);
+    }
+    std::sort(widths.begin(), widths.end());
+    const double median = widths[widths.size() / 2], widest = widths.back();
+    std::cout << "bounds in units of what a factor of two and a floor would allow: median " << median << ", widest "
+              << widest << "\n";
+    EXPECT_GT(median, 1.0);
+    EXPECT_LE(median, 8.0);
+    EXPECT_LE(widest, 64.0);  // sums over the queries of eight heads, where one after another has long ways
+}
 
 TEST(GradientBound, MistakesDoNot) {
     const AttentionCase problem{
@@ -105,7 +163,8 @@ TEST(GradientBound, MistakesDoNot) {
     const AttentionInputs inputs = make_inputs(problem, test_device());
     const LossGradients from = make_loss_gradients(problem, test_device());
     const auto judged = [&](const AttentionGradients& actual) {
-        return compare_gradients(actual, inputs.q, inputs.k, inputs.v, from.dout, problem.options, from.dlse);
+        return compare_gradients(actual, inputs.q, inputs.k, inputs.v, rounded_oracle(inputs, problem.options),
+                                 from.dout, problem.options, from.dlse);
     };
     const AttentionGradients right = plain_float32(inputs, from, problem.options);
     EXPECT_TRUE(judged(right).passed);

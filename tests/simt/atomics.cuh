@@ -124,8 +124,8 @@ __global__ void claim_kernel(simt::GlobalTensor<int, 1> out, simt::GlobalTensor<
     simt::reduce_add(out(1), simt::atomic_exchange(counter(1), me));
 }
 
-/// Numbers of 64 bits. out(0) to out(2): the sum, the largest and the smallest of in, first in each block; out(3): the
-/// sum again, by compare-and-exchange; out(4): what exchanges of out(5) gave.
+/// Numbers of 64 bits. out(0) to out(2): the sum, the largest and the smallest of in, first in each block; out(4): what
+/// exchanges of out(5) gave.
 template <simt::Order order>
 __global__ void wide_kernel(simt::GlobalTensor<const Wide, 1> in, simt::GlobalTensor<Wide, 1> out) {
     const auto found = simt::SharedArena().tile<Wide, 1, 4>("found");
@@ -137,9 +137,6 @@ __global__ void wide_kernel(simt::GlobalTensor<const Wide, 1> in, simt::GlobalTe
         simt::atomic_add(found(0, 0), x);
         simt::atomic_max(found(0, 1), x);
         simt::atomic_min(found(0, 2), x);
-        Wide before = simt::load_relaxed(out(3));
-        for (Wide now; (now = simt::atomic_compare_exchange<order>(out(3), before, before + x)) != before;)
-            before = now;
         simt::reduce_add(out(4), simt::atomic_exchange<order>(out(5), x));
     }
     __syncthreads();  // everybody has added
@@ -147,6 +144,16 @@ __global__ void wide_kernel(simt::GlobalTensor<const Wide, 1> in, simt::GlobalTe
     simt::atomic_add<order>(out(0), Wide(found(0, 0)));
     simt::atomic_max<order>(out(1), Wide(found(0, 1)));
     simt::atomic_min<order>(out(2), Wide(found(0, 2)));
+}
+
+/// out(3): the sum of in, by compare-and-exchange.
+template <simt::Order order>
+__global__ void wide_exchange_kernel(simt::GlobalTensor<const Wide, 1> in, simt::GlobalTensor<Wide, 1> out) {
+    const int i = int(blockIdx.x) * kAtomicThreads + int(threadIdx.x);
+    if (i >= int(in.extent(0))) return;
+    const Wide x = in(i);
+    Wide before = simt::load_relaxed(out(3));
+    for (Wide now; (now = simt::atomic_compare_exchange<order>(out(3), before, before + x)) != before;) before = now;
 }
 
 /// As chain_kernel, with a flag of 64 bits of which only the upper half changes. Thread 0 waits for the block before
@@ -219,6 +226,14 @@ void launch_wide(const AtomicTrial& t) {
                  t.with_fences ? wide_kernel<simt::Order::relaxed>
                  : t.backwards ? wide_kernel<simt::Order::acquire>
                                : wide_kernel<simt::Order::acq_rel>,
+                 simt::global_tensor<const Wide, 1>(t.in), simt::global_tensor<Wide, 1>(t.out));
+}
+
+void launch_wide_exchange(const AtomicTrial& t) {
+    simt::launch("wide_exchange_kernel", config_of(t),
+                 t.with_fences ? wide_exchange_kernel<simt::Order::release>
+                 : t.backwards ? wide_exchange_kernel<simt::Order::acquire>
+                               : wide_exchange_kernel<simt::Order::acq_rel>,
                  simt::global_tensor<const Wide, 1>(t.in), simt::global_tensor<Wide, 1>(t.out));
 }
 

@@ -18,7 +18,7 @@ struct AtomicTrial {
     simt::TensorArgument counter{};  ///< [2] int32 or of 64 bits, zeros
     int blocks = 1;
     bool with_fences = false;  ///< relaxed accesses and fences, where there are releases and acquires otherwise
-    bool backwards = false;    ///< blocks hand over to those before them; launch_wide: acquires alone
+    bool backwards = false;    ///< blocks hand over to those before them; launch_wide, _exchange: acquires alone
     void* stream = nullptr;
 };
 

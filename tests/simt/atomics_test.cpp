@@ -17,6 +17,7 @@ void launch_tile_counter(const AtomicTrial&);
 void launch_chain(const AtomicTrial&);
 void launch_claim(const AtomicTrial&);
 void launch_wide(const AtomicTrial&);
+void launch_wide_exchange(const AtomicTrial&);
 void launch_scopes(const AtomicTrial&);
 }  // namespace cpu
 namespace cuda {
@@ -27,6 +28,7 @@ namespace cuda {
 [[gnu::weak]] void launch_chain(const AtomicTrial&);
 [[gnu::weak]] void launch_claim(const AtomicTrial&);
 [[gnu::weak]] void launch_wide(const AtomicTrial&);
+[[gnu::weak]] void launch_wide_exchange(const AtomicTrial&);
 [[gnu::weak]] void launch_scopes(const AtomicTrial&);
 }  // namespace cuda
 
@@ -170,12 +172,13 @@ TEST(Atomics, Of64Bits) {
                 SCOPED_TRACE(device.str() + ": " + std::to_string(blocks) + " blocks");
                 const torch::Tensor in = numbers.to(device), out = zeros(6, torch::kInt64, device);
                 out[2] = INT64_MAX;
-                run_on(device, cpu::launch_wide, cuda::launch_wide,
-                       AtomicTrial{.in = raw_argument("in", in),
-                                   .out = raw_argument("out", out),
-                                   .blocks = blocks,
-                                   .with_fences = way.with_fences,
-                                   .backwards = way.backwards});
+                const AtomicTrial trial{.in = raw_argument("in", in),
+                                        .out = raw_argument("out", out),
+                                        .blocks = blocks,
+                                        .with_fences = way.with_fences,
+                                        .backwards = way.backwards};
+                run_on(device, cpu::launch_wide, cuda::launch_wide, trial);
+                run_on(device, cpu::launch_wide_exchange, cuda::launch_wide_exchange, trial);
                 EXPECT_EQ(out[0].item<int64_t>(), sum);
                 EXPECT_EQ(out[1].item<int64_t>(), numbers.max().item<int64_t>());
                 EXPECT_EQ(out[2].item<int64_t>(), numbers.min().item<int64_t>());

@@ -35,6 +35,7 @@ void launch_sum_and_max(const AtomicTrial&);
 void launch_last_block(const AtomicTrial&);
 void launch_tile_counter(const AtomicTrial&);
 void launch_claim(const AtomicTrial&);
+void launch_wide(const AtomicTrial&);
 }  // namespace cpu
 namespace cuda {
 [[gnu::weak]] void launch_tma(const TmaTrial&);
@@ -47,6 +48,7 @@ namespace cuda {
 [[gnu::weak]] void launch_last_block(const AtomicTrial&);
 [[gnu::weak]] void launch_tile_counter(const AtomicTrial&);
 [[gnu::weak]] void launch_claim(const AtomicTrial&);
+[[gnu::weak]] void launch_wide(const AtomicTrial&);
 }  // namespace cuda
 
 namespace {
@@ -254,6 +256,7 @@ std::vector<Case> atomic_cases() {
         atomic_case("atomics, sum and maximum", f32, 192, 2, cpu::launch_sum_and_max, cuda::launch_sum_and_max),
         atomic_case("atomics, the last block", f32, 960, 5, cpu::launch_last_block, cuda::launch_last_block),
         atomic_case("atomics, tiles drawn", i32, 960, 1, cpu::launch_tile_counter, cuda::launch_tile_counter),
+        atomic_case("atomics of 64 bits", torch::kInt64, 96, 1, cpu::launch_wide, cuda::launch_wide),
         atomic_case("atomics, claims and exchanges", i32, 1, 1, cpu::launch_claim, cuda::launch_claim),
     };
 }

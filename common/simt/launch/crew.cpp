@@ -6,7 +6,6 @@
 #include <iterator>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -47,6 +46,10 @@ BlockPool& pool() {
 /// So long must nothing new be found before it counts as certain that nothing will: a loop may count its turns.
 constexpr int kPatientTurns = 4096, kPatientRounds = 64;
 
+/// After so many rounds without news a worker sleeps, as long as others have news: the first one may have missed a
+/// change that nobody told of yet, and the next ones cost less than to fall asleep and be called.
+constexpr int kRoundsBeforeRest = 4;
+
 /// Without news, so many rounds after the last block another one begins, whatever else those that run may find.
 constexpr int kRoundsBetween = 8;
 
@@ -58,6 +61,7 @@ class Crew {
 
     ~Crew() {
         launch_.residents.is_done(worker_);
+        if (!is_idle_) launch_.residents.note_idle();
         for (auto* blocks : {&begun_, &ended_, &spare_})
             for (std::unique_ptr<Block>& block : *blocks) {
                 block->end_launch();
@@ -99,7 +103,7 @@ class Crew {
             launch_.residents.give_room_back(blocks);
             return false;
         }
-        launch_.residents.is_at_work(worker_);
+        is_at_work();
         rounds_without_news_ = rounds_since_begin_ = 0;
         Cluster* cluster = nullptr;
         if (launch_.cluster) {
@@ -125,7 +129,7 @@ class Crew {
     bool waits_for_room() {
         if (queue_.is_empty()) return false;
         look_for_end();
-        std::this_thread::yield();
+        pause();
         return true;
     }
 
@@ -136,13 +140,14 @@ class Crew {
             Block& block = *begun_[i];
             at_work_on_ = block.number();
             if (block.go_on()) {
-                end_block(i);
                 had_news_ = true;
+                is_at_work();
+                end_block(i);
                 continue;
             }
             if (block.take_news()) {
                 had_news_ = true;
-                launch_.residents.is_at_work(worker_);
+                is_at_work();
             }
             ++i;
         }
@@ -153,8 +158,21 @@ class Crew {
             return rounds_since_begin_ % kRoundsBetween != 0;
         }
         look_for_end();
-        std::this_thread::yield();  // who is to change something may run elsewhere
+        pause();
         return false;
+    }
+
+    /// Nothing to do: who is to change something runs elsewhere. (No yield: on a busy processor each takes longer than
+    /// all turns of a launch.)
+    void pause() {
+        if (rounds_without_news_ < kRoundsBeforeRest || queue_.is_stopped()) return;
+        if (!std::exchange(is_idle_, true)) launch_.residents.note_idle();
+        launch_.residents.rest(worker_, changes_);
+    }
+
+    void is_at_work() {
+        launch_.residents.is_at_work(worker_);
+        if (std::exchange(is_idle_, false)) launch_.residents.note_busy();
     }
 
     void end_block(std::size_t i) {
@@ -199,6 +217,7 @@ class Crew {
         if (changes != changes_) {
             changes_ = changes;
             rounds_without_news_ = 0;
+            is_at_work();
             return;
         }
         const int enough = std::max(kPatientRounds, kPatientTurns / int(std::max<std::size_t>(1, begun_.size())));
@@ -223,7 +242,7 @@ class Crew {
     Counters counted_;
     std::uint64_t at_work_on_ = UINT64_MAX, changes_ = 0;
     int rounds_without_news_ = 0, rounds_since_begin_ = 0;
-    bool had_news_ = false;
+    bool had_news_ = false, is_idle_ = false;
 };
 
 }  // namespace

@@ -43,6 +43,14 @@ void Residents::leave(std::uint64_t number) {
     waits_.erase(number);
 }
 
+void Residents::rest(int worker, std::uint64_t changes) {
+    const int calls = calls_;
+    anybody_rests_ = true;  // from here on, whoever changes anything calls
+    const bool is_patient = patience_[std::size_t(worker)] == changes + 1;
+    const bool may_rest = is_patient ? !none_can_go_on(changes) : idle_ < workers_;
+    if (changes_ == changes && may_rest) calls_.wait(calls);
+}
+
 void Residents::note_wait(std::uint64_t number, Wait wait) {
     const std::scoped_lock lock(mutex_);
     waits_[number] = std::move(wait);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bitset>
@@ -395,6 +396,7 @@ class GlobalShadow {
     void read_cell(Cell& c, std::uintptr_t address, const GlobalAccessRecord& access, std::uint32_t warp_interval);
     template <bool plain>
     void write_cell(Cell& c, std::uintptr_t address, const GlobalAccessRecord& access, std::uint32_t warp_interval);
+    void note_read(Cell& c, std::uintptr_t address, const GlobalAccessRecord& access, std::uint32_t warp_interval);
     static bool same_warp(int a, int b) { return a / 32 == b / 32; }
     [[gnu::always_inline]] bool write_races_with(const Cell& c, int thread) const {
         return c.write_interval == block_interval_ && c.writer != thread &&
@@ -513,6 +515,14 @@ class GlobalShadow {
     std::unordered_map<std::uintptr_t, AtomicNote> atomics_;  // likewise
     std::vector<std::pair<std::uintptr_t, ListedAccess>> unwritten_;
 };
+
+template <class Use>
+void GlobalShadow::for_each_cell(const Source& source, Use use) {
+    const GlobalRegion& region = *source.region;
+    const std::size_t last = region.cell_of(std::min(source.address + source.bytes, region.end) - 1);
+    for (std::size_t cell = region.cell_of(source.address); cell <= last; ++cell)
+        use(chunk_of(region, cell).cells[cell % kChunkCells], region.address_of(cell));
+}
 
 }  // namespace cpu
 }  // namespace simt

@@ -36,19 +36,19 @@ enum class Fault {
     arena_overlap,          ///< two arenas carve different tiles from the same bytes
     copy_in_flight,         ///< an element touched while an asynchronous copy still fills it
     copy_not_awaited,       ///< a thread returned with an asynchronous copy that it never waited for
-    unseen_by_agent,        ///< shared memory that a thread stored, and no fence.proxy.async showed to who reads it
-    barrier_misuse,         ///< an mbarrier or a named barrier used against its rules
-    product_in_flight,      ///< registers of a product touched before the wait for it
-    unready_registers,      ///< registers that a product uses without begin_products(), or that nobody has written
-    product_not_awaited,    ///< a product that nobody waits for, or not in the right way
-    bad_descriptor,         ///< a matrix descriptor or a tensor map that does not describe the tile
-    bad_registers,          ///< setmaxnreg against its rules
-    cluster_misuse,         ///< another block of the cluster reached before it has begun or after it has ended
-    unsupported,            ///< an instruction that the imitated device does not have
-    endless,                ///< a block that has used up its budget of time, or of meetings
-    stack_overflow,         ///< a thread with more local memory than there is, or with calls that never return
-    stray_pointer,          ///< a pointer to where the kernel has no memory
-    exception,              ///< an exception in device code, of C++ or of the processor
+    unseen_by_agent,    ///< memory that a thread stored, and no fence.proxy.async showed to the agent that comes to it
+    barrier_misuse,     ///< an mbarrier or a named barrier used against its rules
+    product_in_flight,  ///< registers of a product touched before the wait for it
+    unready_registers,  ///< registers that a product uses without begin_products(), or that nobody has written
+    product_not_awaited,  ///< a product that nobody waits for, or not in the right way
+    bad_descriptor,       ///< a matrix descriptor or a tensor map that does not describe the tile
+    bad_registers,        ///< setmaxnreg against its rules
+    cluster_misuse,       ///< another block of the cluster reached before it has begun or after it has ended
+    unsupported,          ///< an instruction that the imitated device does not have
+    endless,              ///< a block that has used up its budget of time, or of meetings
+    stack_overflow,       ///< a thread with more local memory than there is, or with calls that never return
+    stray_pointer,        ///< a pointer to where the kernel has no memory
+    exception,            ///< an exception in device code, of C++ or of the processor
 };
 
 /// In words: "shared-memory race".

@@ -16,7 +16,7 @@
 //            one thread: simt::store_release(flag(0), 1);  every thread reads
 //
 // Or with a fence: fence() before a relaxed write releases, fence() after a relaxed read acquires. All of it holds
-// among all blocks of the GPU (scope .gpu in PTX).
+// among all blocks of the GPU (scope .gpu in PTX), except for fence_block() and fence_system().
 //
 // PTX ISA, "Memory Consistency Model"; `atom`, `red`, `ld`, `st`, `fence`. Orders need compute capability 7.0.
 

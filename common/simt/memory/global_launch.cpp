@@ -1,0 +1,229 @@
+#include <algorithm>
+#include <bit>
+#include <stdexcept>
+#include <tuple>
+#include <utility>
+
+#include "common/simt/memory/global_shadow.h"
+#include "common/simt/report/leniency.h"
+
+// What the blocks of a launch hand in, and the conflicts between them.
+
+namespace simt {
+inline namespace cpu {
+namespace {
+
+std::uint64_t next_launch_number() {
+    static std::atomic<std::uint64_t> numbers{0};
+    return ++numbers;
+}
+
+}  // namespace
+
+// --- A launch -------------------------------------------------------------------------------------------------------
+
+GlobalLaunchShadow::GlobalLaunchShadow(const char* kernel, dim3 grid, Running running)
+    : kernel_(kernel),
+      grid_(grid),
+      number_(next_launch_number()),
+      running_(std::move(running)),
+      starts_early_(!running_.empty()),
+      regions_(global_regions()) {}
+
+GlobalLaunchShadow::Running GlobalLaunchShadow::running_after(std::shared_ptr<const GlobalLaunchShadow> last) {
+    if (!last) return {};
+    Running running{last};
+    running.insert(running.end(), last->running_.begin(), last->running_.end());
+    if (running.size() > kMostRunning) running.resize(kMostRunning);
+    return running;
+}
+
+void GlobalLaunchShadow::end() {
+    if (next_starts_after_wait_) running_.clear();
+    for (const auto& [key, page] : pages_) {
+        if (!page->region->written) continue;
+        for (std::size_t i = 0; i < kPageCells; ++i)
+            if (page->cells[i].writer.known())
+                page->region->written[page->first_cell + i].store(true, std::memory_order_relaxed);
+    }
+    // What was added to, was written before.
+    for (const auto& [address, history] : histories_)
+        if (history.region->written && history.is_written())
+            history.region->written[history.cell].store(true, std::memory_order_relaxed);
+}
+
+std::optional<GlobalLaunchShadow::Claim> GlobalLaunchShadow::claim_of_running(std::uintptr_t address,
+                                                                              bool reads) const {
+    for (std::size_t i = 0; i < running_.size(); ++i)
+        if (std::optional<Claim> claim = running_[i]->claim(address, reads)) {
+            claim->launches_between = i;
+            return claim;
+        }
+    return std::nullopt;
+}
+
+std::optional<GlobalLaunchShadow::Claim> GlobalLaunchShadow::claim(std::uintptr_t address, bool reads) const {
+    const auto after = std::ranges::upper_bound(regions_, address, {}, [](const auto& r) { return r->begin; });
+    if (after == regions_.begin()) return std::nullopt;
+    const GlobalRegion& region = **std::prev(after);
+    if (address >= region.end) return std::nullopt;
+    const std::size_t number = region.cell_of(address);
+    if (std::optional<Claim> claim = listed_claim(region.address_of(number), reads)) return claim;
+    const auto page = pages_.find(region.address_of(number / kPageCells * kPageCells));
+    if (page == pages_.end()) return std::nullopt;
+    const Cell& cell = page->second->cells[number % kPageCells];
+    const auto added = adders_.find(region.address_of(number));
+    const Party writer = cell.writer.known() || added == adders_.end() ? cell.writer : added->second[0];
+    const Party party = writer.known() || !reads ? writer : cell.reader;
+    if (!party.known()) return std::nullopt;
+    return Claim{.kernel = kernel_,
+                 .wrote = writer.known(),
+                 .witness = {.thread = int(party.thread),
+                             .site = instructions_[party.instruction].site,
+                             .block = index_of(party.block_after - 1)}};
+}
+
+[[gnu::always_inline]] inline GlobalLaunchShadow::Party GlobalLaunchShadow::party(std::uint64_t block,
+                                                                                  const GlobalAccessRecord& access) {
+    const Instruction instruction{access.site, access.tensor};
+    if (recent_instruction_ >= instructions_.size() || instructions_[recent_instruction_] != instruction) [[unlikely]]
+        note(instruction);
+    return {.block_after = block + 1, .thread = std::uint64_t(access.thread), .instruction = recent_instruction_};
+}
+
+GlobalLaunchShadow::Party GlobalLaunchShadow::party(const Past& past, std::uint32_t lanes) {
+    return party(past.block, {past.access.warp * 32 + std::countr_zero(lanes & past.access.lanes), past.access.tensor,
+                              past.access.site});
+}
+
+void GlobalLaunchShadow::HandIn::take(std::span<const Touch> touched) {
+    for (const Touch& touch : touched) {
+        if (!page_ || page_->region != touch.region || touch.cell - page_->first_cell >= kPageCells)
+            page_ = &launch_.page_of(*touch.region, touch.cell);
+        Cell& cell = page_->cells[touch.cell - page_->first_cell];
+        const auto meet = [&](Party newcomer, Deed deed, Party other, Deed other_deed) {
+            if (other.known() && other.block_after != newcomer.block_after) [[unlikely]]
+                launch_.meet_other_block(newcomer, deed, other, other_deed, *touch.region, touch.cell);
+        };
+        if (touch.read.thread >= 0) {
+            const Party reader = launch_.party(block_, touch.read);
+            meet(reader, Deed::reads, cell.writer, Deed::writes);
+            if (!launch_.histories_.empty()) [[unlikely]]
+                launch_.meet_history(reader, Deed::reads, touch);
+            keep_lowest(reader, cell.reader, cell.other_reader);
+        }
+        if (touch.adds || !launch_.adders_.empty()) [[unlikely]]
+            launch_.take_additions(touch, cell, block_);
+        if (touch.write.thread >= 0 && !touch.adds) {
+            const Party writer = launch_.party(block_, touch.write);
+            meet(writer, Deed::writes, cell.writer, Deed::writes);
+            meet(writer, Deed::writes, cell.reader, Deed::reads);
+            meet(writer, Deed::writes, cell.other_reader, Deed::reads);
+            if (!launch_.histories_.empty()) [[unlikely]]
+                launch_.meet_history(writer, Deed::writes, touch);
+            if (!cell.writer.known() || writer.block_after < cell.writer.block_after) cell.writer = writer;
+        }
+    }
+}
+
+GlobalLaunchShadow::Page& GlobalLaunchShadow::page_of(const GlobalRegion& region, std::size_t cell) {
+    const std::size_t first = cell / kPageCells * kPageCells;
+    std::unique_ptr<Page>& page = pages_[region.address_of(first)];
+    if (!page) page = std::make_unique<Page>(Page{.region = &region, .first_cell = first});
+    return *page;
+}
+
+void GlobalLaunchShadow::note(const Instruction& instruction) {
+    const auto known = std::ranges::find(instructions_, instruction);
+    recent_instruction_ = std::size_t(known - instructions_.begin());
+    if (known == instructions_.end()) instructions_.push_back(instruction);
+    if (instructions_.size() > UINT16_MAX) throw std::length_error("a kernel with more than 65535 source lines");
+}
+
+void GlobalLaunchShadow::keep_lowest(Party newcomer, Party& lowest, Party& next) {
+    if (!lowest.known() || newcomer.block_after < lowest.block_after) std::swap(newcomer, lowest);
+    if (newcomer.known() && (!next.known() || newcomer.block_after < next.block_after)) next = newcomer;
+}
+
+/// Who adds meets those who read and write plainly, and they meet him.
+void GlobalLaunchShadow::take_additions(const Touch& touch, const Cell& cell, std::uint64_t block) {
+    const auto meet = [&](Party newcomer, Deed deed, Party other, Deed other_deed) {
+        if (other.known() && other.block_after != newcomer.block_after)
+            meet_other_block(newcomer, deed, other, other_deed, *touch.region, touch.cell);
+    };
+    const std::uintptr_t address = touch.region->address_of(touch.cell);
+    if (touch.adds) {
+        const Party adder = party(block, touch.write);
+        meet(adder, Deed::writes, cell.writer, Deed::writes);
+        meet(adder, Deed::writes, cell.reader, Deed::reads);
+        meet(adder, Deed::writes, cell.other_reader, Deed::reads);
+        std::array<Party, 2>& adders = adders_[address];
+        keep_lowest(adder, adders[0], adders[1]);
+    }
+    const auto adders = adders_.find(address);
+    if (adders == adders_.end()) return;
+    for (const Party adder : adders->second) {
+        if (touch.read.thread >= 0) meet(party(block, touch.read), Deed::reads, adder, Deed::writes);
+        if (touch.write.thread >= 0 && !touch.adds) meet(party(block, touch.write), Deed::writes, adder, Deed::writes);
+    }
+}
+
+void GlobalLaunchShadow::meet_other_block(Party newcomer, Deed newcomer_does, Party other, Deed other_does,
+                                          const GlobalRegion& region, std::size_t cell, Lack lack,
+                                          bool newcomer_is_agent) {
+    if (ScopedLeniency::active()) return;
+    const bool newcomer_is_later = newcomer.block_after > other.block_after;
+    const Conflict conflict{.later = newcomer_is_later ? newcomer : other,
+                            .earlier = newcomer_is_later ? other : newcomer,
+                            .later_deed = newcomer_is_later ? newcomer_does : other_does,
+                            .earlier_deed = newcomer_is_later ? other_does : newcomer_does,
+                            .region = &region,
+                            .cell = cell,
+                            .lack = lack,
+                            .later_is_agent = newcomer_is_agent == newcomer_is_later};
+    if (!first_conflict_ || conflict.comes_before(*first_conflict_)) first_conflict_ = conflict;
+    has_conflict_ = true;
+}
+
+bool GlobalLaunchShadow::Conflict::comes_before(const Conflict& other) const {
+    const auto order = [](const Conflict& c) {
+        const int kind = !changes(c.later_deed) ? 1 : !changes(c.earlier_deed) ? 2 : 0;
+        return std::tuple(std::uint64_t{c.later.block_after}, std::uint64_t{c.earlier.block_after}, c.region->number,
+                          c.cell, kind, c.later_deed, c.earlier_deed);
+    };
+    return order(*this) < order(other);
+}
+
+std::array<unsigned, 3> GlobalLaunchShadow::index_of(std::uint64_t block) const {
+    return {unsigned(block % grid_.x), unsigned(block / grid_.x % grid_.y), unsigned(block / grid_.x / grid_.y)};
+}
+
+Witness GlobalLaunchShadow::witness(Party party) const {
+    return {.thread = int(party.thread),
+            .site = instructions_[party.instruction].site,
+            .block = index_of(party.block_after - 1)};
+}
+
+/// What the party calls the element.
+std::string GlobalLaunchShadow::name_for(Party party, const Conflict& c) const {
+    return global_element_name(instructions_[party.instruction].tensor, c.region->address_of(c.cell));
+}
+
+std::optional<MachineError::Report> GlobalLaunchShadow::conflict(std::uint64_t last_block) const {
+    if (!first_conflict_ || first_conflict_->later.block_after - 1 > last_block) return unwritten_read(last_block);
+    const Conflict& c = *first_conflict_;
+    if (c.lack == Lack::proxy_fence) return unseen_report(c);
+    const Witness later = witness(c.later), earlier = witness(c.earlier);
+    const std::string element = name_for(c.later, c), alias = name_for(c.earlier, c);
+    return MachineError::Report{.fault = Fault::global_race,
+                                .block = *later.block,
+                                .first = later,
+                                .second = earlier,
+                                .what = text_of(*later.block) + " " + words_for(c.later_deed) + " " + element +
+                                        ", which " + text_of(*earlier.block) + " " + words_for(c.earlier_deed) +
+                                        (alias == element ? "" : " as " + alias) + " in the same launch",
+                                .advice = advice_for(c)};
+}
+
+}  // namespace cpu
+}  // namespace simt
