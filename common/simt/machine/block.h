@@ -24,6 +24,7 @@
 #include "common/simt/machine/cluster.h"
 #include "common/simt/machine/companion.h"
 #include "common/simt/machine/fiber_stacks.h"
+#include "common/simt/machine/half_full_barriers.h"
 #include "common/simt/machine/lookout.h"
 #include "common/simt/machine/residents.h"
 #include "common/simt/machine/spin_watch.h"
@@ -82,6 +83,7 @@ class Block final : private SharedMemory::Owner, private AccessListener {
         TraceLog* trace;                  ///< who listens, if somebody does
         Budget budget;                    ///< of each block
         Residents& residents;             ///< the blocks that have begun
+        HalfFullBarriers& half_full;      ///< what they have left behind
         const void* kernel_code;          ///< the kernel's function, which `body` calls
         void (*body)(const void*);
         const void* arguments;
@@ -140,6 +142,10 @@ class Block final : private SharedMemory::Owner, private AccessListener {
     /// The running thread has looked there, atomically, and found these bits. Where it looks in vain again and again,
     /// others have a turn first: of this block, and then of other blocks.
     [[gnu::noinline]] void note_find(const LookedAt& place, std::uint64_t bits);
+
+    /// At its end: it has gone through these named barriers, a bit each; and it leaves one half full that it has not.
+    void note_opened(unsigned barriers) { launch_->half_full.note_opened(barriers); }
+    void note_half_full(int barrier, MachineError::Report report);
 
     /// It has changed what others may look at.
     [[gnu::noinline]] void note_change() {
