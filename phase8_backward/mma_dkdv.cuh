@@ -74,13 +74,13 @@ __device__ __forceinline__ void make_weights(simt::FragmentA<T> (&P)[M][N / 2], 
     }
 }
 
-/// dS_ij^T of the warp's keys, as operands A: P o (dP - D), and 0 for hidden pairs. Where Adds, its rows go to dS_tile.
+/// dS_ij^T of the warp's keys, as operands A: P o (dP - D), and 0 for hidden pairs. Where Adds, its rows go to dS_ij.
 template <class T, bool edge, bool Adds, int M, int N, class Rows, class PTile, class STile>
 __device__ __forceinline__ void make_score_gradients(simt::FragmentA<T> (&dS)[M][N / 2],
                                                      const simt::FragmentC (&dP)[M][N], const Rows& D_i,
                                                      const int (&from)[M][2], const MmaOwner<M>& owner,
-                                                     const PTile& P_tile, int first_fragment, const STile& dS_tile,
-                                                     int first_row) {
+                                                     const PTile& P_tile, int first_fragment, const STile& dS_ij,
+                                                     int first_key) {
 #pragma unroll
     for (int k = 0; k < N / 2; ++k) {
         simt::Vector<float, 2> d[2];
@@ -106,8 +106,7 @@ __device__ __forceinline__ void make_score_gradients(simt::FragmentA<T> (&dS)[M]
                 for (int r = 0; r < 4; ++r) {
                     simt::Vector<T, 2> pair;
                     std::memcpy(&pair, &dS[m][k].registers[r], sizeof pair);
-                    dS_tile.template vec<simt::Vector<T, 2>>(owner.row(m, r % 2) - first_row,
-                                                             16 * k + 8 * (r / 2) + owner.column()) = pair;
+                    dS_ij.pair(first_key + 16 * m + 8 * (r % 2), 16 * k + 8 * (r / 2)) = pair;
                 }
             }
         }
@@ -136,10 +135,10 @@ __global__ void __launch_bounds__(Shape::threads, 1) mma_dkdv_kernel(BackwardTen
     const auto kept_tile = arena.tile<T, 2 * B_c, D>("K_j, V_j");
     const auto passing_tile = arena.tile<T, stages * 2 * B_r, D>("Q_i, dO_i");
     const auto P_tile = arena.tile<T, Shape::pairs * Shape::fragments * 32, 8>("P_ij^T");
-    const auto dS_tile = arena.tile<T, B_c, B_r>("dS_ij^T");
+    const auto dS_tile = arena.tile<T, B_c * B_r / 8, 8>("dS_ij^T");
     const auto rows = arena.tile<float, stages * 2, B_r>("LSE_i, D_i");
     const auto kept = arranged<SwizzledRows>(kept_tile);
-    const auto dS_ij = arranged<SwizzledRows>(dS_tile);
+    const ScoreGradients<T, B_c, B_r> dS_ij{dS_tile};
     const auto passing = [&](int n, int which) {  // 0: Q_i, 1: dO_i
         return arranged<SwizzledRows>(passing_tile, (n % stages * 2 + which) * B_r);
     };
@@ -177,11 +176,23 @@ __global__ void __launch_bounds__(Shape::threads, 1) mma_dkdv_kernel(BackwardTen
     }
 
     const auto gather_dq = [&](int n) {
-        const bool careful = odd_keys && query_of(n) < full_from;
-        const auto visible = [&](int row) {
-            return visible_keys(mask, query_of(n) + row, query_length, key_length) - first_key;
+        const int h = head_of(n), first_query = query_of(n);
+        const DqShare<Shape> share(pair);
+        const auto add = [&]<int width>(std::integral_constant<int, width>, const auto& multiply) {
+            add_dq<T, Shape, width>(t.dQ_sum.slice(b, h), first_query / B_r, share, dS_ij, kept, multiply);
         };
-        add_dq<T, Shape>(t.dQ_sum.slice(b, head_of(n)), query_of(n) / B_r, pair, dS_ij, kept, careful, visible);
+        if (odd_keys && first_query < full_from)
+            add(std::integral_constant<int, 16>(), [&](auto& dQ, const auto& operand, const auto& K_columns) {
+                multiply_seen<T, B_c>(dQ, operand, K_columns, [&](int m, int half, int key) {
+                    return first_key + key <
+                           visible_keys(mask, first_query + share.row(m, half), query_length, key_length);
+                });
+            });
+        else
+            add(std::integral_constant<int, Shape::dq_width>(),
+                [&](auto& dQ, const auto& operand, const auto& K_columns) {
+                    multiply_values<T, B_c>(dQ, operand, K_columns);
+                });
     };
 
     const auto step = [&]<Stage stage>(std::integral_constant<Stage, stage>, int n) {
@@ -217,7 +228,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) mma_dkdv_kernel(BackwardTen
             simt::sync_threads(1,
                                threads);  // P_ij^T is complete, and all warps of dS are done with dS_ij of step n - 1
             make_score_gradients<T, edge, Adds>(W, X, rows_of(1), from, owner, P_tile, pair * Shape::fragments, dS_ij,
-                                                B_c);
+                                                pair * 16 * M);
         } else {
             make_weights<T, edge>(W, X, exponent, rows_of(0), from, owner, P_tile, pair * Shape::fragments);
             simt::arrive_threads(1, threads);

@@ -8,6 +8,27 @@
 
 namespace ladder::SIMT_MACHINE {
 
+/// dS_ij^T [B_c, B_r] in shared memory, between the warps that make it and those that multiply it. It lies in 8 x 8
+/// matrices, one after another: a lane's register is a pair of neighbours in one of them, and what the warp writes at
+/// once is the whole matrix, 128 bytes in the order of lanes. ldmatrix reads such a matrix at once. So neither meets a
+/// bank twice, and an address is a constant beside what the lane adds.
+template <class T, int B_c, int B_r>
+struct ScoreGradients {
+    const simt::SharedTile<T, B_c * B_r / 8, 8>& tile;  ///< row r of matrix x is row 8 x + r
+
+    /// The calling lane's pair of the matrix of keys and queries from (key, query) on, multiples of 8.
+    __device__ __forceinline__ decltype(auto) pair(int key, int query) const {
+        const int lane = threadIdx.x % 32;
+        return tile.template vec<simt::Vector<T, 2>>(key * (B_r / 8) + query + lane / 4, lane % 4 * 2);
+    }
+    /// What the lane passes to ldmatrix_trans for the operand A = dS_ij from (query, key) on, multiples of 16.
+    __device__ __forceinline__ decltype(auto) operand(int query, int key) const {
+        const int lane = threadIdx.x % 32;
+        return tile.template vec<simt::WideVector<T>>(
+            (key + lane / 16 * 8) * (B_r / 8) + query + lane / 8 % 2 * 8 + lane % 8, 0);
+    }
+};
+
 /// The part of a tile dQ_i [B_r, D] that one warp of each pair computes, and where that lies in the workspace dQ_sum
 /// [B, Hq, query tiles, B_r D].
 ///
@@ -47,35 +68,32 @@ struct FromColumn {
     }
 };
 
-/// dQ_sum += dS_ij K_j, the share of a warp, by atomic additions. dS_ij^T [B_c, B_r] lies transposed; ldmatrix
-/// transposes it back. `careful`: K_j holds infinities or NaN, and not every row sees every key; row i sees the first
-/// visible(i).
-template <class T, class Shape, class STile, class KTile, class Visible>
-__device__ __forceinline__ void add_dq(const simt::GlobalTensor<float, 2>& dQ_sum, int query_tile, int warp,
-                                       const STile& dS, const KTile& K_j, bool careful, const Visible& visible) {
-    constexpr int M = Shape::dq_m, columns = Shape::dq_width / 8;
-    const DqShare<Shape> share(warp);
-    const auto operand = [&](int m, int k) {
-        simt::FragmentA<T> a;
-        simt::ldmatrix_trans(a, dS.block_of_columns(16 * k, share.first_row + 16 * m));
-        return a;
-    };
+/// dQ_sum += dS_ij K_j, the share of a warp, by atomic additions, `width` columns at a time. `multiply(dQ, operand,
+/// columns of K_j)` adds up the product.
+template <class T, class Shape, int width, class STile, class KTile, class Multiply>
+__device__ __forceinline__ void add_dq(const simt::GlobalTensor<float, 2>& dQ_sum, int query_tile,
+                                       const DqShare<Shape>& share, const STile& dS, const KTile& K_j,
+                                       const Multiply& multiply) {
+    constexpr int M = Shape::dq_m;
+    static_assert(Shape::dq_columns % width == 0);
 #pragma unroll 1
-    for (int c = 0; c < Shape::dq_columns / 8; c += columns) {
-        const FromColumn<KTile> K_columns{K_j, share.first_column + 8 * c};
-        simt::FragmentC dQ[M][columns] = {};
-        if (careful)
-            multiply_seen<T, Shape::B_c>(dQ, operand, K_columns,
-                                         [&](int m, int h, int key) { return key < visible(share.row(m, h)); });
-        else
-            multiply_values<T, Shape::B_c>(dQ, operand, K_columns);
+    for (int column = 0; column < Shape::dq_columns; column += width) {
+        simt::FragmentC dQ[M][width / 8] = {};
+        multiply(
+            dQ,
+            [&](int m, int k) {
+                simt::FragmentA<T> a;
+                simt::ldmatrix_trans(a, dS.operand(share.first_row + 16 * m, 16 * k));
+                return a;
+            },
+            FromColumn<KTile>{K_j, share.first_column + column});
 #pragma unroll
         for (int m = 0; m < M; ++m)
 #pragma unroll
-            for (int n = 0; n < columns; ++n)
+            for (int n = 0; n < width / 8; ++n)
 #pragma unroll
                 for (int e = 0; e < 4; ++e)
-                    simt::reduce_add(dQ_sum(query_tile, share.place(m, c + n, e)), dQ[m][n].element[e]);
+                    simt::reduce_add(dQ_sum(query_tile, share.place(m, column / 8 + n, e)), dQ[m][n].element[e]);
     }
 }
 

@@ -27,7 +27,7 @@ struct MmaDkdvShape {
     static constexpr int dq_m = B_r < 32 ? 1 : 2;                       ///< fragments of 16 rows that a warp has
     static constexpr int dq_groups = B_r / (16 * dq_m);                 ///< of warps with the same rows
     static constexpr int dq_columns = D * dq_groups / Pairs;            ///< columns that a warp has
-    static constexpr int dq_width = dq_columns > 96 ? 64 : dq_columns;  ///< of these, at a time
+    static constexpr int dq_width = dq_columns > 96 ? 32 : dq_columns;  ///< of these, at a time
     static_assert(Pairs % dq_groups == 0 && dq_columns % dq_width == 0 && 2 * B_r <= threads);
 };
 
