@@ -124,8 +124,9 @@ __global__ void __launch_bounds__(Shape::threads, 1) mma_dkdv_kernel(BackwardTen
     const int heads = int(t.Q.extent(1) / t.K.extent(1));
 
     // The query tiles that see a key of the block, of one query head after the other; those from full_from on see all.
-    const int first_tile = first_seeing(mask, first_key, query_length, key_length) / B_r;
-    const int tiles = (query_length + B_r - 1) / B_r - first_tile, steps = heads * (tiles > 0 ? tiles : 0);
+    const int first_seen = first_seeing(mask, first_key, query_length, key_length), first_tile = first_seen / B_r;
+    const int tiles = first_seen < query_length ? (query_length + B_r - 1) / B_r - first_tile : 0;
+    const int steps = heads * tiles;
     const int full_from =
         first_key + B_c > key_length ? query_length : first_seeing(mask, first_key + B_c - 1, query_length, key_length);
     const auto head_of = [&](int n) { return kv_head * heads + n / tiles; };
@@ -283,9 +284,10 @@ GlobalBytes mma_dkdv_bytes(const BackwardArguments& a) {
         const std::uint64_t row = a.head_dim() * element_bytes(a.q.type);
         std::uint64_t passing = 0, tiles = 0;
         for (std::int64_t first_key = 0; first_key < a.key_length(); first_key += B_c) {
-            const int first = first_seeing(a.mask, int(first_key), int(a.query_length()), int(a.key_length())) / B_r;
-            passing += std::max<std::int64_t>(a.query_length() - first * B_r, 0);
-            tiles += ceil_div(a.query_length(), B_r) - first;
+            const int first = first_seeing(a.mask, int(first_key), int(a.query_length()), int(a.key_length()));
+            if (first == a.query_length()) continue;  // nobody sees a key of the tile
+            passing += a.query_length() - first / B_r * B_r;
+            tiles += ceil_div(a.query_length(), B_r) - first / B_r;
         }
         bytes.read = kv_heads * 2 * row * a.key_length() + heads * passing * (2 * row + 2 * sizeof(float));
         bytes.written = kv_heads * 2 * row * a.key_length();
