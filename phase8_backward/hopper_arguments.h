@@ -8,6 +8,8 @@ namespace ladder {
 struct HopperBackwardArguments : BackwardArguments {
     /// [B, Hq, whole tiles of queries], float32: LSE_i as a power of 2, and infinity where there is no query.
     simt::TensorArgument lse2;
+    /// [B, Hq, tiles of queries], int: how many key tiles have added to dQ_sum; rank 0 where they add in no order.
+    simt::TensorArgument turns;
 };
 
 }  // namespace ladder

@@ -6,6 +6,7 @@
 #include "common/attention/check.h"
 #include "common/attention/machine.h"
 #include "common/attention/outputs.h"
+#include "phase8_backward/backward_check.h"
 #include "phase8_backward/hopper_arguments.h"
 
 namespace ladder {
@@ -15,6 +16,7 @@ namespace cpu {
 void launch_hopper_backward(const HopperBackwardArguments&);
 std::size_t hopper_backward_shared_bytes(const HopperBackwardArguments&);
 int hopper_backward_tile(std::int64_t head_dim);
+GlobalBytes hopper_backward_bytes(const HopperBackwardArguments&);
 }  // namespace cpu
 namespace cuda {
 [[gnu::weak]] void launch_hopper_backward(const HopperBackwardArguments&);
@@ -22,7 +24,6 @@ namespace cuda {
 
 namespace {
 
-constexpr std::initializer_list<Mask> kMasks = {Mask::none, Mask::causal_bottom_right, Mask::causal_top_left};
 constexpr const char* kName = "hopper_backward";
 constexpr std::int64_t kPiece = 8;  // elements: 16 bytes, of which the accelerator's addresses are multiples
 
@@ -42,11 +43,11 @@ torch::Tensor made_addressable(const torch::Tensor& x) {
 void check_device(const torch::Tensor& q) {
     if (q.scalar_type() == torch::kFloat32)
         throw std::invalid_argument(std::string(kName) +
-                                    ": q is Float; accepts float16 and bfloat16, which tensor cores multiply; "
-                                    "plain_backward takes float32");
+                                    ": q is Float; accepts float16 and bfloat16, which tensor cores multiply. For "
+                                    "float32 there is plain_backward");
     if (q.size(3) > 128)
-        throw std::invalid_argument(std::string(kName) + ": the head dimension is " + std::to_string(q.size(3)) +
-                                    "; 1 to 128 are accepted; mma_backward takes those up to 256");
+        throw std::invalid_argument(std::string(kName) + ": q has the head dimension " + std::to_string(q.size(3)) +
+                                    "; 1 to 128 are accepted. For those up to 256 there is mma_backward");
     const simt::Device device = device_limits(q.device());
     if (!device.has_feature(simt::Feature::wgmma))
         throw std::runtime_error(simt::feature_complaint(device, simt::Feature::wgmma, kName) +
@@ -54,27 +55,49 @@ void check_device(const torch::Tensor& q) {
                                  "these with --profile h100");
 }
 
+void check_gather(DqGather gather) {
+    if (gather != DqGather::in_order && gather != DqGather::atomics)
+        throw std::invalid_argument("gather: it is " + std::to_string(int(gather)) + "; " + kName +
+                                    " has no second pass: in_order and atomics are accepted");
+}
+
+/// The problem in plain numbers, of tensors that the accelerator can address.
+HopperBackwardArguments arguments_of(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                                     const torch::Tensor& out, const torch::Tensor& lse,
+                                     const AttentionOptions& options) {
+    HopperBackwardArguments a;
+    static_cast<AttentionArguments&>(a) = attention_arguments(q, k, v, out, lse, options);
+    return a;
+}
+
 }  // namespace
 
 AttentionGradients hopper_backward(const torch::Tensor& dout, const torch::Tensor& q, const torch::Tensor& k,
                                    const torch::Tensor& v, const torch::Tensor& out, const torch::Tensor& lse,
-                                   const AttentionOptions& options, const std::optional<torch::Tensor>& dlse) {
-    check_attention(q, k, v, options, kMasks);
+                                   const AttentionOptions& options, const BackwardOptions& backward_options,
+                                   const std::optional<torch::Tensor>& dlse) {
+    check_gather(backward_options.gather);
+    check_backward(dout, q, k, v, out, lse, options, {}, dlse);
     check_device(q);
     const torch::Tensor Q = made_addressable(q), K = made_addressable(k), V = made_addressable(v),
                         dO = made_addressable(dout), O = made_addressable(out);
-    HopperBackwardArguments a;
-    static_cast<AttentionArguments&>(a) = attention_arguments(Q, K, V, O, lse, options);
+    HopperBackwardArguments a = arguments_of(Q, K, V, O, lse, options);
     a.scale = attention_arguments(q, k, v, out, lse, options).scale;  // of the head dimension that was given
     check_shared_memory(kName, cpu::hopper_backward_shared_bytes(a), q.device(), "a smaller head dimension needs less");
 
     const auto in_float32 = q.options().dtype(torch::kFloat32);
-    const std::int64_t B_r = cpu::hopper_backward_tile(Q.size(3)), rows = (q.size(2) + B_r - 1) / B_r * B_r;
+    const std::int64_t B_r = cpu::hopper_backward_tile(Q.size(3)), tiles = (q.size(2) + B_r - 1) / B_r;
     AttentionGradients result{.dq = allocate(Q.sizes(), q.options()),
                               .dk = allocate(K.sizes(), k.options()),
                               .dv = allocate(V.sizes(), v.options())};
     const torch::Tensor dq_sum = allocate(Q.sizes(), in_float32);
-    const torch::Tensor d = allocate({q.size(0), q.size(1), rows}, in_float32), lse2 = allocate(d.sizes(), in_float32);
+    const torch::Tensor d = allocate({q.size(0), q.size(1), tiles * B_r}, in_float32);
+    const torch::Tensor lse2 = allocate(d.sizes(), in_float32);
+    torch::Tensor turns;
+    if (backward_options.gather == DqGather::in_order) {
+        turns = allocate({q.size(0), q.size(1), tiles}, q.options().dtype(torch::kInt32));
+        a.turns = tensor_argument("turns", turns);
+    }
     a.dout = tensor_argument("dO", dO);
     if (dlse) a.dlse = tensor_argument("dLSE", *dlse);
     a.d = tensor_argument("D", d);
@@ -90,6 +113,26 @@ AttentionGradients hopper_backward(const torch::Tensor& dout, const torch::Tenso
     if (Q.size(3) != q.size(3))
         for (torch::Tensor* x : {&result.dq, &result.dk, &result.dv}) *x = x->narrow(3, 0, q.size(3)).contiguous();
     return result;
+}
+
+GlobalBytes hopper_backward_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                                  const AttentionOptions& options, const BackwardOptions& backward_options,
+                                  bool has_dlse) {
+    check_gather(backward_options.gather);
+    check_backward(q, k, v, options, {});
+    check_device(q);
+    HopperBackwardArguments a = arguments_of(q, k, v, q, {}, options);
+    if (has_dlse) a.dlse.rank = 3;
+    return cpu::hopper_backward_bytes(a);
+}
+
+std::string hopper_backward_objection(const torch::Tensor& q) {
+    try {
+        check_device(q);
+        return {};
+    } catch (const std::exception& objection) {
+        return objection.what();
+    }
 }
 
 }  // namespace ladder

@@ -16,8 +16,9 @@ namespace ladder::SIMT_MACHINE {
 ///   dV_j   += P_ij^T dO_i      dK_j   += dS_ij^T Q_i            from registers
 ///   dQ_i    = dS_ij K_j                                         of all 128 keys: through shared memory
 ///
-/// What this block has to add to dQ_i leaves as the products of the next step begin: the accelerator adds it to dQ_sum,
-/// where the sums of all blocks meet. They meet in no order: dQ does not repeat to the bit.
+/// What this block has to add to dQ_i leaves while the products of the next step run: the accelerator adds it to dQ_sum,
+/// where the sums of all blocks meet. Where InOrder, key tile n adds to a query tile after key tile n - 1, so that dQ
+/// repeats to the bit. Nobody waits for a block that begins after it.
 ///
 ///   grid    x = ceil(Sk / 128) key tiles, y = Hkv heads, z = B sequences. A block walks through all query heads that
 ///           read its keys. Under a causal mask tile 0 is seen by the most queries, and starts first
@@ -61,6 +62,7 @@ void with_hopper_backward_dim(std::int64_t head_dim, Use&& use) {
 /// What the kernel is given beside the maps.
 struct BackwardProblem {
     simt::GlobalTensor<const float, 3> LSE2, D;  ///< [B, Hq, whole tiles of queries]
+    simt::GlobalTensor<int, 3> turns;            ///< [B, Hq, tiles of queries]: how many key tiles have added to each
     int group, query_length, key_length;         ///< `group` neighbouring query heads read the same keys; Sq; Sk
     float scale;                                 ///< factor on Q K^T
     Mask mask;                                   ///< which keys a query sees
@@ -73,7 +75,9 @@ struct BackwardProblem {
           query_length(int(a.query_length())),
           key_length(int(a.key_length())),
           scale(a.scale),
-          mask(a.mask) {}
+          mask(a.mask) {
+        if (a.turns.rank) turns = simt::global_tensor<int, 3>(a.turns);
+    }
 };
 
 /// A block's keys, and its way through the query tiles that see any of them, head by head.
@@ -149,18 +153,26 @@ __device__ __forceinline__ void fetch_queries(const BackwardPipeline<T, Shape>& 
 }
 
 /// Its second warp, one lane: has dQ_i added to dQ_sum, step after step.
-template <class T, class Shape>
+template <bool InOrder, class T, class Shape>
 __device__ __forceinline__ void send_queries(const BackwardPipeline<T, Shape>& pipeline,
-                                             const simt::TensorMap<float, 4>& dQ_map, const KeyTile& keys) {
+                                             const simt::TensorMap<float, 4>& dQ_map, const BackwardProblem& p,
+                                             const KeyTile& keys) {
     simt::RingPosition<1> at_sums;
 #pragma unroll 1
     for (QueryStep<Shape::B_r> at(keys); at.number < keys.steps; at.next(keys)) {
         pipeline.dQ_full[0].wait(at_sums.parity);
         at_sums.next();
+        if constexpr (InOrder)
+            while (simt::load_acquire(p.turns(keys.b, at.h, at.tile)) != int(blockIdx.x)) {
+            }  // the key tiles before this one have added theirs
         simt::tma_add(dQ_map, {keys.b, at.h, at.first_query(), 0}, pipeline.dQ_i);
         simt::commit_stores();
         simt::wait_stores_read<0>();  // the accelerator has read dQ_i before anyone writes it again, or leaves
         pipeline.dQ_empty[0].arrive();
+        if constexpr (InOrder) {
+            simt::wait_stores<0>();  // the sums are there before the next key tile is let in
+            simt::store_release(p.turns(keys.b, at.h, at.tile), int(blockIdx.x) + 1);
+        }
     }
 }
 
@@ -222,15 +234,22 @@ __device__ __forceinline__ void begin_sums(simt::Accumulator<64>& dQ_i, const Sc
 }
 
 /// The warpgroup's 64 x 64 elements of dQ_i, from (row, column) on, into shared memory, where the accelerator reads
-/// them next.
+/// them next. Four neighbouring rows are written at once, with the same 32 bytes of each; of those, the swizzle moves
+/// no two rows apart. So odd rows take the columns 16 further, or nearer, in their turn.
 template <class Tile>
 __device__ __forceinline__ void leave_sums(const Tile& dQ_i, const simt::Accumulator<64>& sums, int row, int column) {
     const int first_row = row + simt::AccumulatorLayout::row(int(threadIdx.x), 0);
+    const bool odd = first_row % 2 != 0;
 #pragma unroll
-    for (int i = 0; i < 32; i += 2)
-        dQ_i.template vec<float2>(first_row + i / 2 % 2 * 8,
-                                  column + simt::AccumulatorLayout::column(int(threadIdx.x), i)) =
-            float2{sums[i], sums[i + 1]};
+    for (int c = 0; c < 8; ++c) {
+        const int first_column = column + 8 * (odd ? c ^ 2 : c) + int(threadIdx.x) % 4 * 2;
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            const int own = 4 * c + 2 * h, other = 4 * (c ^ 2) + 2 * h;
+            dQ_i.template vec<float2>(first_row + 8 * h, first_column) =
+                float2{odd ? sums[other] : sums[own], odd ? sums[other + 1] : sums[own + 1]};
+        }
+    }
     simt::show_to_async();
 }
 
@@ -259,7 +278,7 @@ __device__ __forceinline__ void send_keys(const simt::Accumulator<D>& sums, floa
     }
 }
 
-template <class T, class Shape>
+template <class T, class Shape, bool InOrder>
 __global__ void __launch_bounds__(Shape::threads, 1)
     hopper_backward_kernel(const __grid_constant__ simt::TensorMap<T, 4> Q_map,
                            const __grid_constant__ simt::TensorMap<T, 4> K_map,
@@ -282,7 +301,7 @@ __global__ void __launch_bounds__(Shape::threads, 1)
         const int warp = simt::same_in_warp(int(threadIdx.x) / 32);
         if (keys.steps == 0) return;
         if (warp == 0 && simt::elect_one()) fetch_queries(pipeline, Q_map, K_map, V_map, dO_map, p, keys);
-        if (warp == 1 && simt::elect_one()) send_queries(pipeline, dQ_map, keys);
+        if (warp == 1 && simt::elect_one()) send_queries<InOrder>(pipeline, dQ_map, p, keys);
     } else {
         simt::claim_registers<Shape::consumer_registers>();
         const int consumer = warpgroup - 1;
@@ -371,6 +390,32 @@ int hopper_backward_tile(std::int64_t head_dim) {
     return B_r;
 }
 
+/// For the rows: O, dO, LSE and dLSE once; D and LSE once for whole tiles, zeros; dQ_sum once and dQ once. For each key
+/// tile: K and V once; for each query head of its group, Q, dO, LSE and D of whole tiles from the first on that sees
+/// it; what it adds to dQ_sum for these; dK and dV once. Turns, where there are any, twice for each of these tiles.
+GlobalBytes hopper_backward_bytes(const HopperBackwardArguments& a) {
+    GlobalBytes bytes;
+    with_hopper_backward_dim(a.head_dim(), [&]<int D>(std::integral_constant<int, D>) {
+        using Shape = HopperBackward<D>;
+        constexpr std::uint64_t element = 2, number = sizeof(float);
+        const std::uint64_t Sq = a.query_length(), Sk = a.key_length(), row = (a.head_dim() + 7) / 8 * 8;
+        const std::uint64_t heads = a.batch() * a.query_heads(), kv_heads = a.batch() * a.kv_heads();
+        const std::uint64_t tiles = ceil_div(Sq, Shape::B_r);
+        std::uint64_t visits = 0, rows = 0;
+        for (std::int64_t key = 0; key < a.key_length(); key += Shape::B_c) {
+            const int first = first_seeing(a.mask, int(key), int(Sq), int(Sk)) / Shape::B_r;
+            visits += std::max<std::int64_t>(std::int64_t(tiles) - first, 0);
+            rows += std::max<std::int64_t>(std::int64_t(Sq) - std::int64_t{first} * Shape::B_r, 0);
+        }
+        bytes.read = heads * Sq * (2 * row * element + number + (a.dlse.rank ? number : 0)) +
+                     heads * Sq * row * number + kv_heads * Sk * 2 * row * element +
+                     heads * (rows * 2 * row * element + visits * Shape::B_r * 2 * number);
+        bytes.written = heads * tiles * Shape::B_r * 2 * number + heads * Sq * row * number +
+                        heads * Sq * row * element + heads * rows * row * number + kv_heads * Sk * 2 * row * element;
+    });
+    return bytes;
+}
+
 /// Launches the three kernels, one after the other, compiled for the problem's dtype and head dimension; its elements
 /// have 16 bits, and TMA can address its tensors.
 void launch_hopper_backward(const HopperBackwardArguments& a) {
@@ -389,13 +434,18 @@ void launch_hopper_backward(const HopperBackwardArguments& a) {
             config.blockDim = dim3(Shape::threads);
             config.dynamicSmemBytes = BackwardPipeline<T, Shape>::shared_bytes;
             config.stream = static_cast<cudaStream_t>(a.stream);
-            simt::launch(
-                "hopper_backward_kernel", config, hopper_backward_kernel<T, Shape>,
-                simt::tile_map<T, 4, Shape::B_r, D, swizzle>(a.q), simt::tile_map<T, 4, Shape::B_c, D, swizzle>(a.k),
-                simt::tile_map<T, 4, Shape::B_c, D, swizzle>(a.v), simt::tile_map<T, 4, Shape::B_r, D, swizzle>(a.dout),
-                simt::tile_map<float, 4, Shape::B_r, D, simt::Swizzle::b128>(a.dq_sum),
-                simt::tile_map<T, 4, 16, D, swizzle>(a.dk), simt::tile_map<T, 4, 16, D, swizzle>(a.dv),
-                BackwardProblem(a));
+            const auto launch = [&](auto kernel) {
+                simt::launch("hopper_backward_kernel", config, kernel,
+                             simt::tile_map<T, 4, Shape::B_r, D, swizzle>(a.q),
+                             simt::tile_map<T, 4, Shape::B_c, D, swizzle>(a.k),
+                             simt::tile_map<T, 4, Shape::B_c, D, swizzle>(a.v),
+                             simt::tile_map<T, 4, Shape::B_r, D, swizzle>(a.dout),
+                             simt::tile_map<float, 4, Shape::B_r, D, simt::Swizzle::b128>(a.dq_sum),
+                             simt::tile_map<T, 4, 16, D, swizzle>(a.dk), simt::tile_map<T, 4, 16, D, swizzle>(a.dv),
+                             BackwardProblem(a));
+            };
+            a.turns.rank ? launch(hopper_backward_kernel<T, Shape, true>)
+                         : launch(hopper_backward_kernel<T, Shape, false>);
             simt::launch("hopper_round_kernel", by_rows, hopper_round_kernel<T, D>, BackwardRows<T>(a));
         });
     });

@@ -18,8 +18,8 @@ namespace ladder::SIMT_MACHINE {
 ///   grid    x = row groups, y = Hq heads, z = B sequences
 ///   block   128 threads, D / 8 neighbours to a row
 ///
-///   global  reads O, dO, LSE (and dLSE) once; writes both numbers once, and zeros to dQ_sum. Afterwards reads dQ_sum
-///           once and writes dQ once
+///   global  reads O, dO, LSE (and dLSE) once; writes both numbers once, and zeros to dQ_sum (and turns). Afterwards
+///           reads dQ_sum once and writes dQ once
 // clang-format on
 
 inline constexpr int kRowThreads = 128;  ///< of a block
@@ -32,6 +32,7 @@ struct BackwardRows {
     simt::GlobalTensor<float, 3> LSE2, D;          ///< [B, Hq, whole tiles of queries]
     simt::GlobalTensor<float, 4> dQ_sum;           ///< [B, Hq, Sq, D]
     simt::GlobalTensor<T, 4> dQ;                   ///< likewise
+    simt::GlobalTensor<int, 3> turns;              ///< [B, Hq, tiles of queries]; empty where blocks add in no order
     float scale;                                   ///< factor on Q K^T
     bool has_dlse;                                 ///< whether there is a dLSE
 
@@ -47,6 +48,7 @@ struct BackwardRows {
           scale(a.scale),
           has_dlse(a.dlse.rank > 0) {
         if (has_dlse) dLSE = simt::global_tensor<const float, 3>(a.dlse);
+        if (a.turns.rank) turns = simt::global_tensor<int, 3>(a.turns);
     }
 };
 
@@ -82,6 +84,9 @@ __global__ void __launch_bounds__(kRowThreads) hopper_rows_kernel(BackwardRows<T
     if (piece.column > 0 || piece.row >= int(p.D.extent(2))) return;
     p.D(b, h, piece.row) = exists && p.has_dlse ? sum - p.dLSE(b, h, piece.row) : sum;
     p.LSE2(b, h, piece.row) = exists ? p.LSE(b, h, piece.row) * kLog2E : INFINITY;
+    const int turns = int(p.turns.extent(2));
+    if (turns > 0 && piece.row % (int(p.D.extent(2)) / turns) == 0)
+        p.turns(b, h, piece.row / (int(p.D.extent(2)) / turns)) = 0;
 }
 
 /// dQ = scale dQ_sum, rounded, once all blocks have added to it.
