@@ -1,11 +1,11 @@
 #pragma once
 
-#include "backward_tensors.cuh"
 #include "common/attention/copy_tile.cuh"
 #include "common/attention/edge_tile.cuh"
 #include "common/attention/mma_edge.cuh"
-#include "mma_shapes.cuh"
-#include "mma_sum.cuh"
+#include "phase8_backward/backward_tensors.cuh"
+#include "phase8_backward/mma_shapes.cuh"
+#include "phase8_backward/mma_sum.cuh"
 
 namespace ladder::SIMT_MACHINE {
 

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-#include "backward_tensors.cuh"
 #include "common/attention/dispatch.cuh"
 #include "common/simt/simt.h"
+#include "phase8_backward/backward_tensors.cuh"
 
 namespace ladder::SIMT_MACHINE {
 
