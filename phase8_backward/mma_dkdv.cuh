@@ -234,8 +234,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) mma_dkdv_kernel(BackwardTen
             X, [&](int m, int k) { return query_fragment<T>(kept, owner, m, k); }, passing(n, of_dS));
         simt::FragmentA<T> W[M][B_r / 16];  // P_ij^T or dS_ij^T
         if (of_dS) {
-            simt::sync_threads(1,
-                               threads);  // P_ij^T is complete, and the warps of dS are done with dS_ij of step n - 1
+            simt::sync_threads(1, threads);  // P_ij^T is complete; nobody reads dS_ij of step n - 1 any more
             make_score_gradients<T, edge>(W, X, rows_of(1), from, owner, handed_over, keep_dS);
         } else {
             make_weights<T, edge>(
