@@ -37,7 +37,9 @@ namespace {
 
 constexpr const char* kName = "mma_backward";
 
-void check_mma(const torch::Tensor& q) {
+}  // namespace
+
+void check_mma_backward(const torch::Tensor& q) {
     if (q.scalar_type() == torch::kFloat32)
         throw std::invalid_argument(std::string(kName) +
                                     ": q is Float; accepts float16 and bfloat16, which tensor cores multiply. For "
@@ -47,14 +49,12 @@ void check_mma(const torch::Tensor& q) {
     simt::require_feature(device, simt::Feature::cp_async, kName);
 }
 
-}  // namespace
-
 AttentionGradients mma_backward(const torch::Tensor& dout, const torch::Tensor& q, const torch::Tensor& k,
                                 const torch::Tensor& v, const torch::Tensor& out, const torch::Tensor& lse,
                                 const AttentionOptions& options, const BackwardOptions& backward_options,
                                 const std::optional<torch::Tensor>& dlse) {
     check_backward(dout, q, k, v, out, lse, options, backward_options, dlse);
-    check_mma(q);
+    check_mma_backward(q);
     const bool adds = backward_options.gather == DqGather::atomics;
     const auto in_float32 = q.options().dtype(torch::kFloat32);
     BackwardArguments a(attention_arguments(q, k, v, out, lse, options));
@@ -94,7 +94,7 @@ GlobalBytes mma_backward_bytes(const torch::Tensor& q, const torch::Tensor& k, c
                                const AttentionOptions& options, const BackwardOptions& backward_options,
                                bool has_dlse) {
     check_backward(q, k, v, options, backward_options);
-    check_mma(q);
+    check_mma_backward(q);
     BackwardArguments a(attention_arguments(q, k, v, q, {}, options));
     if (has_dlse) a.dlse.rank = 3;
     const GlobalBytes delta = cpu::backward_delta_bytes(a);

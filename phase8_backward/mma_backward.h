@@ -14,6 +14,9 @@ AttentionGradients mma_backward(const torch::Tensor& dout, const torch::Tensor& 
                                 const AttentionOptions& options = {}, const BackwardOptions& backward_options = {},
                                 const std::optional<torch::Tensor>& dlse = {});
 
+/// Throws as mma_backward() does where it takes no q of that dtype, or none on that device.
+void check_mma_backward(const torch::Tensor& q);
+
 /// What its kernels move to and from global memory for such a problem. An atomic addition counts as a write.
 GlobalBytes mma_backward_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                const AttentionOptions& options = {}, const BackwardOptions& backward_options = {},

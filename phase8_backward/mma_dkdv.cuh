@@ -1,12 +1,13 @@
 #pragma once
 
-#include "backward_tensors.cuh"
 #include "common/attention/copy_tile.cuh"
 #include "common/attention/edge_tile.cuh"
 #include "common/attention/mma_edge.cuh"
-#include "mma_dq_sum.cuh"
-#include "mma_shapes.cuh"
-#include "mma_sum.cuh"
+#include "common/attention/watch.cuh"
+#include "phase8_backward/backward_tensors.cuh"
+#include "phase8_backward/mma_dq_sum.cuh"
+#include "phase8_backward/mma_shapes.cuh"
+#include "phase8_backward/mma_sum.cuh"
 
 namespace ladder::SIMT_MACHINE {
 
@@ -45,11 +46,11 @@ namespace ladder::SIMT_MACHINE {
 // clang-format on
 
 /// P_ij^T of the warp's keys, as operands A: 2^(exponent s - log2 e LSE), and 0 for hidden pairs: those with queries
-/// before from[m][h]. A lane of the pair's other warp finds its part in P_tile, a vector for each fragment.
-template <class T, bool edge, int M, int N, class Rows, class PTile>
+/// before from[m][h]. Each operand is handed over to the pair's other warp as registers hold it.
+template <class T, bool edge, int M, int N, class Rows, class HandOver, class Watch>
 __device__ __forceinline__ void make_weights(simt::FragmentA<T> (&P)[M][N / 2], const simt::FragmentC (&S)[M][N],
                                              float exponent, const Rows& LSE_i, const int (&from)[M][2],
-                                             const MmaOwner<M>& owner, const PTile& P_tile, int first_fragment) {
+                                             const MmaOwner<M>& owner, const HandOver& hand_over, const Watch& watch) {
 #pragma unroll
     for (int k = 0; k < N / 2; ++k) {
         simt::Vector<float, 2> lse[2];
@@ -63,24 +64,27 @@ __device__ __forceinline__ void make_weights(simt::FragmentA<T> (&P)[M][N / 2], 
 #pragma unroll
                 for (int e = 0; e < 4; ++e) {
                     const int query = 16 * k + 8 * side + owner.column() + e % 2;
-                    const float x = fmaf(S[m][2 * k + side].element[e], exponent, -kLog2E * lse[side].element[e % 2]);
-                    p[side].element[e] = edge && query < from[m][e / 2] ? 0.0f : simt::fast_exp2(x);
+                    const float s = S[m][2 * k + side].element[e];
+                    const bool hidden = edge && query < from[m][e / 2];
+                    watch(query, owner.row(m, e / 2), hidden ? -INFINITY : s);
+                    const float weight = simt::fast_exp2(fmaf(s, exponent, -kLog2E * lse[side].element[e % 2]));
+                    p[side].element[e] = hidden ? 0.0f : weight;
                 }
             P[m][k] = simt::to_a<T>(p[0], p[1]);
             simt::WideVector<T> bits;
             std::memcpy(&bits, &P[m][k], sizeof bits);
-            P_tile.template vec<simt::WideVector<T>>((first_fragment + k * M + m) * 32 + threadIdx.x % 32, 0) = bits;
+            hand_over(m, k) = bits;
         }
     }
 }
 
-/// dS_ij^T of the warp's keys, as operands A: P o (dP - D), and 0 for hidden pairs. Where Adds, its rows go to dS_ij.
-template <class T, bool edge, bool Adds, int M, int N, class Rows, class PTile, class STile>
+/// dS_ij^T of the warp's keys, as operands A: P o (dP - D), and 0 for hidden pairs. `P(m, k)` is what the other warp
+/// handed over; each register goes to `keep(m, h, query)` as well, two neighbours of one key.
+template <class T, bool edge, int M, int N, class Rows, class HandedOver, class Keep>
 __device__ __forceinline__ void make_score_gradients(simt::FragmentA<T> (&dS)[M][N / 2],
                                                      const simt::FragmentC (&dP)[M][N], const Rows& D_i,
                                                      const int (&from)[M][2], const MmaOwner<M>& owner,
-                                                     const PTile& P_tile, int first_fragment, const STile& dS_ij,
-                                                     int first_key) {
+                                                     const HandedOver& P, const Keep& keep) {
 #pragma unroll
     for (int k = 0; k < N / 2; ++k) {
         simt::Vector<float, 2> d[2];
@@ -88,26 +92,23 @@ __device__ __forceinline__ void make_score_gradients(simt::FragmentA<T> (&dS)[M]
         for (int side = 0; side < 2; ++side) d[side] = D_i(16 * k + 8 * side + owner.column());
 #pragma unroll
         for (int m = 0; m < M; ++m) {
-            const simt::WideVector<T> P =
-                P_tile.template vec<simt::WideVector<T>>((first_fragment + k * M + m) * 32 + threadIdx.x % 32, 0);
+            const simt::WideVector<T> p = P(m, k);
             simt::FragmentC ds[2];
 #pragma unroll
             for (int side = 0; side < 2; ++side)
 #pragma unroll
                 for (int e = 0; e < 4; ++e) {
                     const int query = 16 * k + 8 * side + owner.column() + e % 2;
-                    const float difference = dP[m][2 * k + side].element[e] - d[side].element[e % 2];
-                    ds[side].element[e] =
-                        edge && query < from[m][e / 2] ? 0.0f : float(P.element[4 * side + e]) * difference;
+                    const float gradient =
+                        float(p.element[4 * side + e]) * (dP[m][2 * k + side].element[e] - d[side].element[e % 2]);
+                    ds[side].element[e] = edge && query < from[m][e / 2] ? 0.0f : gradient;
                 }
             dS[m][k] = simt::to_a<T>(ds[0], ds[1]);
-            if constexpr (Adds) {
 #pragma unroll
-                for (int r = 0; r < 4; ++r) {
-                    simt::Vector<T, 2> pair;
-                    std::memcpy(&pair, &dS[m][k].registers[r], sizeof pair);
-                    dS_ij.pair(first_key + 16 * m + 8 * (r % 2), 16 * k + 8 * (r / 2)) = pair;
-                }
+            for (int r = 0; r < 4; ++r) {
+                simt::Vector<T, 2> pair;
+                std::memcpy(&pair, &dS[m][k].registers[r], sizeof pair);
+                keep(m, r % 2, 16 * k + 8 * (r / 2), pair);
             }
         }
     }
@@ -176,6 +177,13 @@ __global__ void __launch_bounds__(Shape::threads, 1) mma_dkdv_kernel(BackwardTen
         odd_keys = holds_non_finite<threads, B_c, D>(kept);
     }
 
+    const auto handed_over = [&](int m, int k) -> decltype(auto) {  // P_ij^T: a vector for each lane and operand
+        return P_tile.template vec<simt::WideVector<T>>((pair * Shape::fragments + k * M + m) * 32 + threadIdx.x % 32,
+                                                        0);
+    };
+    const auto keep_dS = [&](int m, int h, int query, const simt::Vector<T, 2>& neighbours) {
+        if constexpr (Adds) dS_ij.pair((pair * M + m) * 16 + 8 * h, query) = neighbours;
+    };
     const auto gather_dq = [&](int n) {
         const int h = head_of(n), first_query = query_of(n);
         const DqShare<Shape> share(pair);
@@ -226,12 +234,12 @@ __global__ void __launch_bounds__(Shape::threads, 1) mma_dkdv_kernel(BackwardTen
             X, [&](int m, int k) { return query_fragment<T>(kept, owner, m, k); }, passing(n, of_dS));
         simt::FragmentA<T> W[M][B_r / 16];  // P_ij^T or dS_ij^T
         if (of_dS) {
-            simt::sync_threads(1,
-                               threads);  // P_ij^T is complete, and all warps of dS are done with dS_ij of step n - 1
-            make_score_gradients<T, edge, Adds>(W, X, rows_of(1), from, owner, P_tile, pair * Shape::fragments, dS_ij,
-                                                pair * 16 * M);
+            simt::sync_threads(1, threads);  // P_ij^T is complete; nobody reads dS_ij of step n - 1 any more
+            make_score_gradients<T, edge>(W, X, rows_of(1), from, owner, handed_over, keep_dS);
         } else {
-            make_weights<T, edge>(W, X, exponent, rows_of(0), from, owner, P_tile, pair * Shape::fragments);
+            make_weights<T, edge>(
+                W, X, exponent, rows_of(0), from, owner, handed_over,
+                [&](int query, int row, float s) { watch_score(first_query + query, first + row, s * t.scale); });
             simt::arrive_threads(1, threads);
         }
         const auto operand = [&](int m, int k) { return W[m][k]; };

@@ -1,11 +1,11 @@
 #pragma once
 
-#include "backward_tensors.cuh"
 #include "common/attention/copy_tile.cuh"
 #include "common/attention/edge_tile.cuh"
 #include "common/attention/mma_edge.cuh"
-#include "mma_shapes.cuh"
-#include "mma_sum.cuh"
+#include "phase8_backward/backward_tensors.cuh"
+#include "phase8_backward/mma_shapes.cuh"
+#include "phase8_backward/mma_sum.cuh"
 
 namespace ladder::SIMT_MACHINE {
 
@@ -24,27 +24,31 @@ namespace ladder::SIMT_MACHINE {
 ///
 ///   shared  Q_i, dO_i  [2 B_r, D]   4 B_r D    written once; each warp reads its own rows, and leaves dQ_i in those of Q_i
 ///           K_j, V_j   [4 B_c, D]   8 B_c D    two stages; every warp reads all of it
-///           98,304 bytes for D = 128 with B_r = 128 and B_c = 32: two blocks on a multiprocessor
+///           LSE_i, D_i [2, B_r]     8 B_r      written once
+///           99,328 bytes for D = 128 with B_r = 128 and B_c = 32: two blocks on a multiprocessor
 ///
 ///   global  reads Q, dO, LSE and D once, and once per query tile the K and V that it sees; writes dQ once
 // clang-format on
 
 /// dS_ij, in place of S_ij: P o (dP - D), and 0 for hidden pairs. Row (m, h) sees the first visible[m][h] keys.
-template <bool edge, int M, int N>
+template <bool edge, int M, int N, class Rows>
 __device__ __forceinline__ void make_score_gradients(simt::FragmentC (&S)[M][N], const simt::FragmentC (&dP)[M][N],
-                                                     float exponent, const float (&LSE_i)[M][2],
-                                                     const float (&D_i)[M][2], const int (&visible)[M][2],
+                                                     float exponent, const Rows& rows_i, const int (&visible)[M][2],
                                                      const MmaOwner<M>& owner) {
 #pragma unroll
     for (int m = 0; m < M; ++m)
 #pragma unroll
-        for (int n = 0; n < N; ++n)
+        for (int h = 0; h < 2; ++h) {
+            const float LSE_i = kLog2E * rows_i(0, owner.row(m, h)), D_i = rows_i(1, owner.row(m, h));
 #pragma unroll
-            for (int e = 0; e < 4; ++e) {
-                const float P = simt::fast_exp2(fmaf(S[m][n].element[e], exponent, -LSE_i[m][e / 2]));
-                const bool hidden = edge && 8 * n + owner.column() + e % 2 >= visible[m][e / 2];
-                S[m][n].element[e] = hidden ? 0.0f : P * (dP[m][n].element[e] - D_i[m][e / 2]);
-            }
+            for (int n = 0; n < N; ++n)
+#pragma unroll
+                for (int e = 2 * h; e < 2 * h + 2; ++e) {
+                    const float P = simt::fast_exp2(fmaf(S[m][n].element[e], exponent, -LSE_i));
+                    const bool hidden = edge && 8 * n + owner.column() + e % 2 >= visible[m][h];
+                    S[m][n].element[e] = hidden ? 0.0f : P * (dP[m][n].element[e] - D_i);
+                }
+        }
 }
 
 template <class T, class Shape>
@@ -61,6 +65,7 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident) mma_dq_kernel
     simt::SharedArena arena;
     const auto kept_tile = arena.tile<T, 2 * B_r, D>("Q_i, dO_i");
     const auto passing_tile = arena.tile<T, stages * 2 * B_c, D>("K_j, V_j");
+    const auto rows_i = arena.tile<float, 2, B_r>("LSE_i, D_i");
     const auto Q_i = arranged<SwizzledRows>(kept_tile), dO_i = arranged<SwizzledRows>(kept_tile, B_r);
     const auto K_of = [&](int j) { return arranged<SwizzledRows>(passing_tile, j % stages * 2 * B_c); };
     const auto V_of = [&](int j) { return arranged<SwizzledRows>(passing_tile, (j % stages * 2 + 1) * B_c); };
@@ -73,28 +78,23 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident) mma_dq_kernel
     };
     copy_rows_async<threads, B_r, D>(Q_i, t.Q.slice(b, h), first_query, t.vector_rows);
     copy_rows_async<threads, B_r, D>(dO_i, t.dO.slice(b, h), first_query, t.vector_rows);
+    for (int r = threadIdx.x; r < B_r; r += threads) {
+        using One = simt::Vector<float, 1>;
+        simt::copy_async_or_zero(rows_i.template vec<One>(0, r), t.LSE.slice(b), h, first_query + r);
+        simt::copy_async_or_zero(rows_i.template vec<One>(1, r), t.D.slice(b), h, first_query + r);
+    }
     fetch(0);
 
     const MmaOwner<M> owner;
     const float exponent = t.scale * kLog2E;
-    float LSE_i[M][2], D_i[M][2];  // LSE_i in powers of 2
-#pragma unroll
-    for (int m = 0; m < M; ++m)
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            const int query = first_query + owner.row(m, half);
-            const bool reads = owner.lane_of_row() == 0 && query < query_length;  // one lane for all four of the row
-            LSE_i[m][half] = kLog2E * sum_over<4>(reads ? t.LSE(b, h, query) : 0.0f);
-            D_i[m][half] = sum_over<4>(reads ? t.D(b, h, query) : 0.0f);
-        }
     simt::FragmentC dQ_i[M][D / 8] = {};
 
     const auto step = [&]<Stage stage>(std::integral_constant<Stage, stage>, int j) {
         constexpr bool edge = stage == Stage::edge;
         const auto K_j = K_of(j), V_j = V_of(j);
         simt::wait_copies<0>();
-        __syncthreads();  // K_j, V_j (and Q_i, dO_i) are complete before anyone reads them, and everyone is done with
-                          // K_{j-1}, V_{j-1}, whose stage is filled now
+        __syncthreads();  // K_j, V_j (and Q_i, dO_i, LSE_i, D_i) are complete before anyone reads them, and everyone is
+                          // done with K_{j-1}, V_{j-1}, whose stage is filled now
         fetch(j + 1);
         const bool careful = edge && holds_non_finite<threads, B_c, D>(K_j);
         int visible[M][2] = {};  // keys of the tile that a row sees
@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident) mma_dq_kernel
             S_ij, [&](int m, int k) { return query_fragment<T>(Q_i, owner, m, k); }, K_j);
         multiply_keys<T, D>(
             dP_ij, [&](int m, int k) { return query_fragment<T>(dO_i, owner, m, k); }, V_j);
-        make_score_gradients<edge>(S_ij, dP_ij, exponent, LSE_i, D_i, visible, owner);
+        make_score_gradients<edge>(S_ij, dP_ij, exponent, rows_i, visible, owner);
         const auto dS_ij = [&](int m, int k) { return simt::to_a<T>(S_ij[m][2 * k], S_ij[m][2 * k + 1]); };
         if (careful)
             multiply_visible_values<T, B_c>(dQ_i, dS_ij, K_j, visible);

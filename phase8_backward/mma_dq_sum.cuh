@@ -3,8 +3,8 @@
 #include "common/attention/arranged_tile.cuh"
 #include "common/attention/mma_tile.cuh"
 #include "common/simt/simt.h"
-#include "mma_shapes.cuh"
-#include "mma_sum.cuh"
+#include "phase8_backward/mma_shapes.cuh"
+#include "phase8_backward/mma_sum.cuh"
 
 namespace ladder::SIMT_MACHINE {
 

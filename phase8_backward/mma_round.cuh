@@ -1,7 +1,7 @@
 #pragma once
 
-#include "backward_tensors.cuh"
-#include "mma_dq_sum.cuh"
+#include "phase8_backward/backward_tensors.cuh"
+#include "phase8_backward/mma_dq_sum.cuh"
 
 namespace ladder::SIMT_MACHINE {
 

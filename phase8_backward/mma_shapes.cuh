@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-#include "backward_tensors.cuh"
 #include "common/attention/dispatch.cuh"
 #include "common/simt/simt.h"
+#include "phase8_backward/backward_tensors.cuh"
 
 namespace ladder::SIMT_MACHINE {
 
@@ -24,10 +24,10 @@ struct MmaDkdvShape {
         simt::shared_bytes<float>(2 * stages, B_r);
 
     // dQ_i is dealt out to one warp of each pair, by rows and then by columns.
-    static constexpr int dq_m = B_r < 32 ? 1 : 2;                       ///< fragments of 16 rows that a warp has
-    static constexpr int dq_groups = B_r / (16 * dq_m);                 ///< of warps with the same rows
-    static constexpr int dq_columns = D * dq_groups / Pairs;            ///< columns that a warp has
-    static constexpr int dq_width = dq_columns > 96 ? 32 : dq_columns;  ///< of these, at a time
+    static constexpr int dq_m = B_r < 32 ? 1 : 2;             ///< fragments of 16 rows that a warp has
+    static constexpr int dq_groups = B_r / (16 * dq_m);       ///< of warps with the same rows
+    static constexpr int dq_columns = D * dq_groups / Pairs;  ///< columns that a warp has
+    static constexpr int dq_width = D > 128 || dq_columns > 64 ? 32 : dq_columns;  ///< of these, at a time
     static_assert(Pairs % dq_groups == 0 && dq_columns % dq_width == 0 && 2 * B_r <= threads);
 };
 
@@ -60,7 +60,7 @@ struct MmaDqShape {
     static constexpr int resident = Resident;    ///< blocks on a multiprocessor that registers suffice for
     static constexpr int stages = 2;             ///< of K_j and V_j
     static constexpr std::size_t shared_bytes =  ///< of a block
-        simt::shared_bytes<simt::f16>(2 * B_r + 2 * stages * B_c, D);
+        simt::shared_bytes<simt::f16>(2 * B_r + 2 * stages * B_c, D) + simt::shared_bytes<float>(2, B_r);
 };
 
 /// As MmaDkdvShapes.
@@ -69,7 +69,7 @@ struct MmaDqShapes;
 template <>
 struct MmaDqShapes<32> : CompiledTiles<MmaDqShape<32, 4, 2, 64, 2>> {};
 template <>
-struct MmaDqShapes<64> : CompiledTiles<MmaDqShape<64, 4, 2, 64, 2>> {};
+struct MmaDqShapes<64> : CompiledTiles<MmaDqShape<64, 4, 2, 48, 2>> {};
 template <>
 struct MmaDqShapes<96> : CompiledTiles<MmaDqShape<96, 4, 2, 32, 2>> {};
 template <>

@@ -1,6 +1,7 @@
 #include "common/attention/rungs.h"
 
 #include "phase8_backward/backward.h"
+#include "phase8_backward/mma_backward.h"
 
 namespace ladder {
 namespace {
@@ -17,6 +18,19 @@ const RegisterRung plain(BackwardRung{
            const torch::Tensor& out, const torch::Tensor& lse, const AttentionOptions& options,
            const std::optional<torch::Tensor>& dlse) {
             return plain_backward(dout, q, k, v, out, lse, options, {}, dlse);
+        }});
+
+const RegisterRung on_tensor_cores(BackwardRung{
+    .name = "mma_backward",
+    .rank = Rank::tensor_cores,
+    .reason = "tensor cores multiply its 16-bit tiles, and P and dS never leave registers for their own product",
+    .objection = [](const torch::Tensor& q, const torch::Tensor&, const torch::Tensor&,
+                    const AttentionOptions&) -> std::string { return objection_of([&] { check_mma_backward(q); }); },
+    .run =
+        [](const torch::Tensor& dout, const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+           const torch::Tensor& out, const torch::Tensor& lse, const AttentionOptions& options,
+           const std::optional<torch::Tensor>& dlse) {
+            return mma_backward(dout, q, k, v, out, lse, options, {}, dlse);
         }});
 
 }  // namespace
