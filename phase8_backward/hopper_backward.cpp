@@ -40,21 +40,6 @@ torch::Tensor made_addressable(const torch::Tensor& x) {
     return surplus == 0 ? x.clone(at::MemoryFormat::Contiguous) : at::constant_pad_nd(x, {0, surplus}, 0);
 }
 
-void check_device(const torch::Tensor& q) {
-    if (q.scalar_type() == torch::kFloat32)
-        throw std::invalid_argument(std::string(kName) +
-                                    ": q is Float; accepts float16 and bfloat16, which tensor cores multiply. For "
-                                    "float32 there is plain_backward");
-    if (q.size(3) > 128)
-        throw std::invalid_argument(std::string(kName) + ": q has the head dimension " + std::to_string(q.size(3)) +
-                                    "; 1 to 128 are accepted. For those up to 256 there is mma_backward");
-    const simt::Device device = device_limits(q.device());
-    if (!device.has_feature(simt::Feature::wgmma))
-        throw std::runtime_error(simt::feature_complaint(device, simt::Feature::wgmma, kName) +
-                                 ". On other devices mma_backward computes the same; the CPU machine imitates one of "
-                                 "these with --profile h100");
-}
-
 void check_gather(DqGather gather) {
     if (gather != DqGather::in_order && gather != DqGather::atomics)
         throw std::invalid_argument("gather: it is " + std::to_string(int(gather)) + "; " + kName +
@@ -72,13 +57,28 @@ HopperBackwardArguments arguments_of(const torch::Tensor& q, const torch::Tensor
 
 }  // namespace
 
+void check_hopper_backward(const torch::Tensor& q) {
+    if (q.scalar_type() == torch::kFloat32)
+        throw std::invalid_argument(std::string(kName) +
+                                    ": q is Float; accepts float16 and bfloat16, which tensor cores multiply. For "
+                                    "float32 there is plain_backward");
+    if (q.size(3) > 128)
+        throw std::invalid_argument(std::string(kName) + ": q has the head dimension " + std::to_string(q.size(3)) +
+                                    "; 1 to 128 are accepted. For those up to 256 there is mma_backward");
+    const simt::Device device = device_limits(q.device());
+    if (!device.has_feature(simt::Feature::wgmma))
+        throw std::runtime_error(simt::feature_complaint(device, simt::Feature::wgmma, kName) +
+                                 ". On other devices mma_backward computes the same; the CPU machine imitates one of "
+                                 "these with --profile h100");
+}
+
 AttentionGradients hopper_backward(const torch::Tensor& dout, const torch::Tensor& q, const torch::Tensor& k,
                                    const torch::Tensor& v, const torch::Tensor& out, const torch::Tensor& lse,
                                    const AttentionOptions& options, const BackwardOptions& backward_options,
                                    const std::optional<torch::Tensor>& dlse) {
     check_gather(backward_options.gather);
     check_backward(dout, q, k, v, out, lse, options, {}, dlse);
-    check_device(q);
+    check_hopper_backward(q);
     const torch::Tensor Q = made_addressable(q), K = made_addressable(k), V = made_addressable(v),
                         dO = made_addressable(dout), O = made_addressable(out);
     HopperBackwardArguments a = arguments_of(Q, K, V, O, lse, options);
@@ -120,19 +120,9 @@ GlobalBytes hopper_backward_bytes(const torch::Tensor& q, const torch::Tensor& k
                                   bool has_dlse) {
     check_gather(backward_options.gather);
     check_backward(q, k, v, options, {});
-    check_device(q);
     HopperBackwardArguments a = arguments_of(q, k, v, q, {}, options);
     if (has_dlse) a.dlse.rank = 3;
     return cpu::hopper_backward_bytes(a);
-}
-
-std::string hopper_backward_objection(const torch::Tensor& q) {
-    try {
-        check_device(q);
-        return {};
-    } catch (const std::exception& objection) {
-        return objection.what();
-    }
 }
 
 }  // namespace ladder

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <string>
-
 #include "phase8_backward/backward.h"
 
 namespace ladder {
@@ -28,7 +26,7 @@ GlobalBytes hopper_backward_bytes(const torch::Tensor& q, const torch::Tensor& k
                                   const BackwardOptions& backward_options = {.gather = DqGather::in_order},
                                   bool has_dlse = false);
 
-/// Why hopper_backward() does not take such a problem on q's device, in words; empty where it does.
-std::string hopper_backward_objection(const torch::Tensor& q);
+/// Throws as hopper_backward() does where it takes no q of that dtype and head dimension, or none on that device.
+void check_hopper_backward(const torch::Tensor& q);
 
 }  // namespace ladder
