@@ -53,10 +53,13 @@ struct HopperBackward {
     static constexpr bool shares_columns = D > 64;
 };
 
-/// Calls `use(std::integral_constant<int, D>())` with the compiled head dimension that holds `head_dim`.
+/// Calls `use(std::integral_constant<int, D>())` with the head dimension that holds `head_dim`, 64 or 128; entries take
+/// no larger ones.
 template <class Use>
 void with_hopper_backward_dim(std::int64_t head_dim, Use&& use) {
-    with_first_that_holds(std::integer_sequence<int, 64, 128>(), head_dim, use);
+    with_warpgroup_head_dim(head_dim, [&]<int D>(std::integral_constant<int, D>) {
+        use(std::integral_constant < int, D <= 64 ? 64 : 128 > ());
+    });
 }
 
 /// What the kernel is given beside the maps.
