@@ -321,11 +321,13 @@ TEST_F(TmaLoads, AStageIsRefilledBeforeItWasRead) {
 TEST_F(TmaLoads, AStageIsRefilledBeforeItHasCome) {
     Numbers K("K");
     std::vector<float> sums(32);
-    checks.expect(kTwoWarps, ring(RingSlip::no_wait_for_empty, K.map(), sums.data()),
-                  {.fault = Fault::barrier_misuse,
-                   .first = {0, "ring expectation"},
-                   .second = {0, "ring expectation"},
-                   .says = {"thread 0 arrives at phase 0 of full[0]"}});
+    checks.expect(
+        kTwoWarps, ring(RingSlip::no_wait_for_empty, K.map(), sums.data()),
+        {.fault = Fault::barrier_misuse,
+         .first = {0, "ring expectation"},
+         .second = {0, "ring load"},
+         .says = {"thread 0 arrives at phase 0 of full[0], to which all 1 arrivals have come, and tma_load of K "
+                  "to K_j(0, 0) is still under way to it"}});
 }
 
 TEST_F(TmaLoads, OverAStoreThatWasNotShown) {
