@@ -122,8 +122,13 @@ void Mbarriers::arrive(std::uint32_t offset, SourceSite site) {
         block_.release(barrier.arriving);
     }
     barrier.last_arrival = here(site);
-    if (EventRecorder* const events = is_visited() ? nullptr : block_.events())
-        events->arrived(barrier.name, barrier.phase, running.thread(), site);
+    if (EventRecorder* const events = running.events()) {
+        if (is_visited())
+            events->arrived_in(block_.events(), block_.rank(), running.rank(), barrier.name, barrier.phase,
+                               running.thread(), site);
+        else
+            events->arrived(barrier.name, barrier.phase, running.thread(), site);
+    }
     --barrier.pending;
     end_phase_if_complete(barrier, here(site));
 }
@@ -255,8 +260,14 @@ void Mbarriers::bring(std::uint32_t offset, Transfer&& transfer) {
                 block_.shared.take_off_for_agent(piece.offset, piece.bytes, transfer.element_bytes, block_.thread(),
                                                  block_.warp_interval(), transfer.site);
     }
-    if (EventRecorder* const events = block_.events())
-        events->copied(barrier.name, barrier.phase, transfer.data.size(), block_.thread(), transfer.site);
+    const Block& running = Block::current();
+    if (EventRecorder* const events = Block::current().events()) {
+        if (is_visited())
+            events->copied_to(block_.events(), block_.rank(), running.rank(), barrier.name, barrier.phase,
+                              transfer.data.size(), running.thread(), transfer.site);
+        else
+            events->copied(barrier.name, barrier.phase, transfer.data.size(), running.thread(), transfer.site);
+    }
     barrier.transfers.push_back(std::move(transfer));
 }
 
