@@ -4,6 +4,7 @@
 #include "common/attention/forward.h"
 #include "common/attention/register_tiles.h"
 #include "common/attention/registration.h"
+#include "common/attention/rungs.h"
 
 namespace ladder {
 
@@ -78,6 +79,18 @@ GlobalBytes fa2_forward_bytes(const torch::Tensor& q, const torch::Tensor& k, co
     const AttentionArguments problem = checked_arguments(q, k, v, options);
     return chosen(q, problem).bytes(problem);
 }
+
+namespace {
+
+const RegisterRung registered(ForwardRung{
+    .name = "fa2_forward",
+    .rank = Rank::unmasked,
+    .reason = "there is no mask, and no tile to cut",
+    .objection = [](const torch::Tensor&, const torch::Tensor&, const torch::Tensor&, const AttentionOptions& options)
+        -> std::string { return options.mask == Mask::none ? "" : "it knows no masks"; },
+    .run = fa2_forward});
+
+}  // namespace
 
 TORCH_LIBRARY_FRAGMENT(flash_ladder, library) {
     register_operator(library, "fa2_forward", kAttentionSchema, attention_operator<fa2_forward>, attention_shapes);

@@ -6,6 +6,7 @@
 #include "common/attention/forward.h"
 #include "common/attention/register_tiles.h"
 #include "common/attention/registration.h"
+#include "common/attention/rungs.h"
 
 namespace ladder {
 
@@ -97,6 +98,14 @@ OutAndLse causal_shapes(const torch::Tensor& q, const torch::Tensor&, const torc
     mask_named(mask, kMasks);
     return shapes_for(q);
 }
+
+const RegisterRung registered(ForwardRung{
+    .name = "causal_forward",
+    .rank = Rank::registers,
+    .reason = "it takes every dtype, mask and shape, and skips the tiles that nobody sees",
+    .objection = [](const torch::Tensor&, const torch::Tensor&, const torch::Tensor&,
+                    const AttentionOptions&) -> std::string { return ""; },
+    .run = causal_forward});
 
 }  // namespace
 

@@ -11,6 +11,7 @@
 #include "common/attention/check.h"
 #include "common/attention/forward.h"
 #include "common/attention/registration.h"
+#include "common/attention/rungs.h"
 #include "common/torch/torch.h"
 #include "phase5_decoding/decode_arguments.h"
 #include "phase5_decoding/split_plan.h"
@@ -372,6 +373,22 @@ OutAndLse merge_shapes(const torch::Tensor& out_parts, const torch::Tensor& lse_
     return {shaped_like(out_parts, out_parts.sym_sizes().slice(1), torch::kFloat32),
             shaped_like(lse_parts, lse_parts.sym_sizes().slice(1), torch::kFloat32)};
 }
+
+constexpr int64_t kFewQueries = 16;  // so many rows of q a block takes at once
+
+const RegisterRung registered(ForwardRung{
+    .name = "flash_decode",
+    .rank = Rank::few_queries,
+    .reason = "the queries are few, so pieces of the keys must fill the device",
+    .objection = [](const torch::Tensor& q, const torch::Tensor&, const torch::Tensor&,
+                    const AttentionOptions& options) -> std::string {
+        if (q.size(2) > kFewQueries)
+            return "there are " + std::to_string(q.size(2)) + " queries, and it is for up to " +
+                   std::to_string(kFewQueries);
+        return options.mask == Mask::causal_top_left ? "it knows no causal_top_left" : "";
+    },
+    .run = [](const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+              const AttentionOptions& options) { return flash_decode(q, k, v, {.attention = options}); }});
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 #include "common/attention/check.h"
 #include "common/attention/forward.h"
 #include "common/attention/registration.h"
+#include "common/attention/rungs.h"
 
 namespace ladder {
 
@@ -88,6 +89,18 @@ OutAndLse mma_shapes(const torch::Tensor& q, const torch::Tensor&, const torch::
     mask_named(mask, kMasks);
     return shapes_for(q);
 }
+
+const RegisterRung registered(ForwardRung{
+    .name = "mma_forward",
+    .rank = Rank::tensor_cores,
+    .reason = "tensor cores multiply its 16-bit tiles",
+    .objection = [](const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                    const AttentionOptions& options) -> std::string {
+        if (q.scalar_type() == torch::kFloat32) return "tensor cores take 16 bits, and q has 32";
+        const std::size_t bytes = kPipelined.shared_bytes(attention_arguments(q, k, v, q, {}, options));
+        return objection_of([&] { check_mma("mma_forward", q, bytes); });
+    },
+    .run = mma_forward});
 
 }  // namespace
 

@@ -7,6 +7,7 @@
 #include "common/attention/check.h"
 #include "common/attention/forward.h"
 #include "common/attention/registration.h"
+#include "common/attention/rungs.h"
 #include "phase7_hopper/check_hopper.h"
 #include "phase7_hopper/short_loops.h"
 
@@ -171,6 +172,19 @@ OutAndLse hopper_shapes(const torch::Tensor& q, const torch::Tensor&, const torc
     mask_named(mask, kMasks);
     return shapes_for(q);
 }
+
+const RegisterRung registered(ForwardRung{
+    .name = "hopper_forward",
+    .rank = Rank::hopper,
+    .reason = "wgmma multiplies its 16-bit tiles while others are fetched",
+    .objection = [](const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                    const AttentionOptions& options) -> std::string {
+        if (q.scalar_type() == torch::kFloat32) return "tensor cores take 16 bits, and q has 32";
+        if (!device_limits(q.device()).features.has(simt::Feature::wgmma)) return "the device has no wgmma";
+        const AttentionArguments a = attention_arguments(q, k, v, q, {}, options);
+        return objection_of([&] { check_hopper("hopper_forward", q, fastest(a).shared_bytes(a)); });
+    },
+    .run = hopper_forward});
 
 }  // namespace
 

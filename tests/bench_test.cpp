@@ -15,6 +15,7 @@
 #include "common/cli/bench/report.h"
 #include "common/cli/bench/statistics.h"
 #include "common/cli/bench/verify.h"
+#include "common/reference/gradient_oracle.h"
 #include "common/reference/low_precision.h"
 #include "common/rung/phase.h"
 
@@ -71,6 +72,10 @@ TEST(Problems, VisiblePairsAreCountedOneByOne) {
 TEST(Problems, UsefulOperationsAndBytes) {
     EXPECT_DOUBLE_EQ(useful_flops(attention(4, 5)), 4.0 * 2 * 3 * 4 * 5 * 8);
     EXPECT_DOUBLE_EQ(useful_flops(attention(4, 4, Mask::causal_bottom_right)), 4.0 * 2 * 3 * 10 * 8);
+    Problem backward = attention(4, 5);
+    backward.work = Work::backward;
+    EXPECT_DOUBLE_EQ(useful_flops(backward), 2.5 * useful_flops(attention(4, 5)));
+    EXPECT_DOUBLE_EQ(useful_bytes(backward), 2 * useful_bytes(attention(4, 5)));
     const Problem softmax{.work = Work::softmax, .dtype = torch::kBFloat16, .queries = 10, .keys = 100};
     EXPECT_DOUBLE_EQ(useful_bytes(softmax), 2 * 2 * 10 * 100);
     const Problem decode{.work = Work::decode,
@@ -85,6 +90,9 @@ TEST(Problems, UsefulOperationsAndBytes) {
 
 TEST(Problems, TextNamesWhatMatters) {
     EXPECT_EQ(text_of(attention(64, 64, Mask::causal_bottom_right)), "f32 B2 H3 N64 D8 causal");
+    Problem backward = attention(64, 64, Mask::causal_bottom_right);
+    backward.work = Work::backward;
+    EXPECT_EQ(text_of(backward), "f32 B2 H3 N64 D8 causal bwd");
     EXPECT_EQ(text_of({.work = Work::softmax, .dtype = torch::kBFloat16, .queries = 16, .keys = 1024}), "bf16 16x1024");
     EXPECT_EQ(text_of({.work = Work::decode,
                        .dtype = torch::kFloat16,
@@ -172,6 +180,11 @@ TEST(CaseTables, TheGpuTableHasWhatIsAskedOfEachPhase) {
 /// What plain torch makes of a problem: right by definition of the bound.
 Tensors torch_result(const Problem& p, const Tensors& inputs) {
     if (p.work == Work::softmax) return {reference::softmax_low_precision(inputs[0])};
+    if (p.work == Work::backward) {
+        const AttentionGradients g =
+            reference::gradients_low_precision(inputs[0], inputs[1], inputs[2], inputs[3], p.options());
+        return {g.dq, g.dk, g.dv};
+    }
     const AttentionResult r =
         reference::attention_low_precision(inputs[0], inputs[1], inputs[2], {.scale = {}, .mask = p.mask});
     return {r.out, r.lse};
@@ -200,6 +213,21 @@ const std::vector<Problem>& problems_to_check() {
                                                    .kv_heads = 2,
                                                    .queries = 1,
                                                    .keys = 200,
+                                                   .head_dim = 16},
+                                                  {.work = Work::backward,
+                                                   .batch = 2,
+                                                   .query_heads = 4,
+                                                   .kv_heads = 2,
+                                                   .queries = 50,
+                                                   .keys = 70,
+                                                   .head_dim = 8,
+                                                   .mask = Mask::causal_bottom_right},
+                                                  {.work = Work::backward,
+                                                   .dtype = torch::kFloat16,
+                                                   .query_heads = 5,
+                                                   .kv_heads = 5,
+                                                   .queries = 60,
+                                                   .keys = 60,
                                                    .head_dim = 16}};
     return problems;
 }
@@ -225,7 +253,8 @@ TEST_P(Checking, RejectsOneWrongElementOfTheFirstAndOfTheLastRow) {
         const Expected expected(p, inputs, largest_whole());
         const Tensors fine = torch_result(p, inputs);
         for (const std::int64_t element : {std::int64_t{0}, fine[0].numel() - 1}) {
-            Tensors wrong = {fine[0].clone()};
+            Tensors wrong = fine;
+            wrong[0] = fine[0].clone();
             wrong[0].view({-1})[element] += 1;
             EXPECT_FALSE(expected.judge(wrong).right) << text_of(p) << " element " << element;
         }
@@ -238,7 +267,8 @@ TEST_P(Checking, RejectsAnElementThatNobodyWroteWhereverItIs) {
         const Expected expected(p, inputs, largest_whole());
         const Tensors fine = torch_result(p, inputs);
         for (std::int64_t element = 3; element < fine[0].numel(); element += fine[0].numel() / 7) {
-            Tensors wrong = {fine[0].clone()};
+            Tensors wrong = fine;
+            wrong[0] = fine[0].clone();
             wrong[0].view({-1})[element] = std::nan("");
             EXPECT_FALSE(expected.judge(wrong).right) << text_of(p) << " element " << element;
         }
@@ -410,7 +440,7 @@ Report full_report() {
             result.measurements.push_back(rung);
         }
         for (const Entry& entry : all_entries()) {
-            if (c.problem.mask != Mask::none && !entry.unmasked_peer.empty())
+            if (c.problem.mask != Mask::none && c.problem.work == Work::attention && !entry.unmasked_peer.empty())
                 result.measurements.push_back(measured(entry.unmasked_peer, Role::peer, 0.1));
             if (entry.first_step && std::ranges::count(c.entries, entry.name))
                 result.measurements.push_back(measured(entry.first_step->name, Role::step, 0.002));

@@ -23,8 +23,9 @@ COMMON = {
     "reference": {"attention", "simt", "torch"},
     "fuzz": {"reference", "attention", "simt", "torch"},
     "classroom": {"reference", "attention", "simt", "torch"},
+    "training": {"attention", "torch"},
     "rung": {"fuzz", "reference", "attention", "fixture", "simt", "torch"},
-    "cli": {"rung", "fuzz", "reference", "attention", "fixture", "records", "simt", "torch"},
+    "cli": {"rung", "training", "fuzz", "reference", "attention", "fixture", "records", "simt", "torch"},
 }
 
 # Of common/simt, from the ground up. First what both machines share, then the inside of the CPU machine, then the subjects: what a

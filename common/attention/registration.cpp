@@ -17,7 +17,8 @@ void refuse_gradient(const c10::OperatorHandle& op, c10::DispatchKeySet keys, to
         if (values[i].isTensor() && values[i].toTensor().requires_grad()) {
             const std::string& name = arguments[i].name();
             throw std::invalid_argument(name + ": it requires grad, but " + op.schema().name() +
-                                        " has no backward pass yet, and the gradient would be lost; pass " + name +
+                                        " has no backward pass, and the gradient would be lost; " +
+                                        "flash_ladder::attention has one; or pass " + name +
                                         ".detach(), or call within torch.no_grad()");
         }
     op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);

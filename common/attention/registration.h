@@ -55,7 +55,7 @@ void register_schema(torch::Library& library, const std::string& name, const std
 
 /// Registers the operator `name` + `schema` (arguments and results): `kernel` for tensors on CPU and CUDA, and
 /// `shapes`, which gives results without values, for meta tensors: with it torch.compile knows what the operator
-/// returns. There is no backward pass yet, so tensors that require grad are refused: their gradient would be lost.
+/// returns. Tensors that require grad are refused, since their gradient would be lost: attention() has a backward pass.
 template <class Result, class... Arguments>
 void register_operator(torch::Library& library, const std::string& name, const std::string& schema,
                        Result (*kernel)(Arguments...), std::type_identity_t<Result (*)(Arguments...)> shapes) {

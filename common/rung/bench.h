@@ -18,6 +18,7 @@ enum class Work {
     softmax,    ///< bytes: the matrix once in, once out
     attention,  ///< floating-point operations
     decode,     ///< bytes: every key and value once
+    backward,   ///< floating-point operations
 };
 
 /// One problem, fully determined by these fields.
@@ -60,7 +61,8 @@ struct Case {
     bool quick = false;  ///< part of --quick, where every case of the ladder is
 };
 
-using Tensors = std::vector<torch::Tensor>;  ///< of a problem: {q, k, v}, or {x} for a softmax
+using Tensors = std::vector<torch::Tensor>;  ///< of a problem: {q, k, v}, {x} for a softmax, {q, k, v, dout, out, lse}
+                                             ///< for a backward pass
 
 /// Whether a result is right, and by how much.
 struct Verdict {

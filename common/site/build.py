@@ -37,7 +37,7 @@ MATHJAX_PARTS = ("MathJax.js", "extensions", "jax/element", "jax/input/TeX", "ja
 # Not in the reference are the program and the fuzzer, how phases describe themselves to both, the inside of the CPU machine, and what one machine
 # has under the same names as another, where they are documented.
 NOT_IN_REFERENCE = re.compile(
-    r"common/(cli|fuzz|rung)/|common/simt/(counters|machine|memory)|common/simt/\w+/(bare_\w+|\w+_unchecked"
+    r"common/(cli|fuzz|rung|training)/|common/simt/(counters|machine|memory)|common/simt/\w+/(bare_\w+|\w+_unchecked"
     r"|(atomics|cached_access|cluster|cluster_calls|early_launch|fast_exp2|launch|matrix_operand|mbarrier|named_barrier|roles|store_matrix|tensor_map|tma|warpgroup"
     r"|watch|wgmma)_cpu|(float16|launch|views|wgmma_texts)_cuda|atomic_access|block_queue|bulk_copies|copy_queue|crew|election|fault_handler|fmaxf"
     r"|launch_bounds|leniency|matrix_instructions|mbarriers|named_barriers|operand_\w+|product_\w+|race_advice|register_pool"

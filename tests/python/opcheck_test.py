@@ -42,15 +42,32 @@ def samples(device):
               (rows_between_heads(*problem(queries=2, keys=500)), {"splits": 2}),
               (problem(torch.bfloat16, 1, 500), {"kv_lengths": lengths, "splits": 3})]
     planned = [(problem(queries=1, keys=500), {}), (problem(queries=1, keys=500), {"kv_lengths": lengths.int()})]
+    def backward(queries=33, dtype=torch.float32):
+        q, k, v = problem(dtype, queries)
+        return torch.randn_like(q), q, k, v, torch.randn_like(q), random(*q.shape[:3])
+
+    gradients = [(backward(), {}), (backward(dtype=torch.bfloat16), {"scale": 0.3, "mask": "causal_bottom_right"}),
+                 (backward(), {"dlse": random(5, 4, 33), "mask": "causal_top_left"})]
+    by_the_best = [((*backward(), None, mask), {}) for mask in ("none", "causal_bottom_right")]
+    by_the_best += [((*backward(dtype=torch.bfloat16), random(5, 4, 33), "causal_top_left"), {})]
+
+    def learns(call, *which):  # some of q, k, v require grad
+        args, kwargs = call
+        return tuple(a.detach().requires_grad_(i in which) for i, a in enumerate(args)), kwargs
+    best = plain + masks + halves + [(problem(queries=1, keys=500), {"mask": "causal_bottom_right"})]
+    best += [learns(call, 0, 1, 2) for call in plain + masks[1:] + halves[-1:]] + [learns(masks[0], 0), learns(masks[1], 2)]
     softmax = [((random(5, 300),), {}), ((random(7, 64, dtype=torch.float16),), {}), ((random(5, 300)[:, :200],), {})]
     return {
         "safe_softmax": softmax, "online_softmax": softmax, "block_softmax": softmax,
         "online_attention": plain, "standard_attention": plain, "fa1_forward": plain, "fa2_forward": plain,
         "q_blocked_attention": blocked, "qv_blocked_attention": blocked, "causal_forward": plain + masks,
-        "mma_forward": halves,
+        "mma_forward": halves, "attention": best, "attention_with_lse": best,
+        "attention_backward": by_the_best,
+        "attention_rung": [],  # returns words, of which no graph is made
         **{name: halves if device == "cuda" and torch.cuda.get_device_capability() == (9, 0) else []  # they run nowhere else
            for name in ("hopper_forward", "hopper_fp8_forward")},
         "flash_decode": decode + planned, "flash_decode_parts": decode,
+        "plain_backward": gradients,
         "merge_partials": [((random(3, 2, 4, 7, 24), random(3, 2, 4, 7)), {})],
     }
 
@@ -91,9 +108,41 @@ def refuses_gradients(name, op, args, kwargs):
         learning = [a.detach().clone().requires_grad_(a is argument) for a in args]
         compiled = torch.compile(lambda *a: op(*a, **kwargs), fullgraph=True, backend="aot_eager")
         for call in (lambda: op(*learning, **kwargs), lambda: compiled(*learning)):
-            says(f"{name}, argument {i}", call, "requires grad", "no backward pass", ".detach()", "torch.no_grad()")
+            says(f"{name}, argument {i}", call, "requires grad", "no backward pass", "flash_ladder::attention has one", ".detach()",
+                 "torch.no_grad()")
         with torch.no_grad():
             op(*learning, **kwargs)
+
+
+def learns_in_one_graph(device):
+    """A step of a model around attention: torch.compile gives the same loss and gradients, in one graph."""
+    attention = torch.ops.flash_ladder.attention
+
+    def loss(x, weight):
+        q, k, v = (x @ weight).unflatten(-1, (3, 2, 16)).permute(2, 0, 3, 1, 4)
+        return attention(q, k, v, "causal_bottom_right").square().mean()
+
+    x = torch.randn(3, 40, 8, device=device)
+    for backend in ("eager", "aot_eager"):
+        torch._dynamo.reset()
+        results = []
+        for function in (loss, torch.compile(loss, fullgraph=True, backend=backend)):
+            weight = torch.linspace(-1, 1, 8 * 96, device=device).view(8, 96).requires_grad_()
+            value = function(x, weight)
+            value.backward()
+            results.append((value.detach(), weight.grad))
+        torch.testing.assert_close(*results)
+
+
+def maps_over_examples(device):
+    """torch.func: vmap works; what attention has no rule for is refused, never silently wrong."""
+    attention = torch.ops.flash_ladder.attention
+    q, k, v = (torch.randn(3, 2, 4, 33, 24, device=device) for _ in range(3))
+    mapped = torch.func.vmap(lambda *a: attention(*a, "causal_top_left"))(q, k, v)
+    torch.testing.assert_close(mapped, torch.stack([attention(*a, "causal_top_left") for a in zip(q, k, v)]))
+    mapped = torch.func.vmap(lambda a, b: attention(a, b, b), in_dims=(1, None), out_dims=1)(q, k[:, 0])
+    torch.testing.assert_close(mapped, torch.stack([attention(a, k[:, 0], k[:, 0]) for a in q.unbind(1)], 1))
+    says("torch.func.grad", lambda: torch.func.grad(lambda a: attention(a, k[0], v[0]).sum())(q[0]), "autograd.Function", "functorch")
 
 
 def main(library, device="cpu"):
@@ -119,9 +168,12 @@ def main(library, device="cpu"):
             torch.library.opcheck(op, args, kwargs)
         torch._dynamo.reset()
         compiles(name, op, sample)
-        refuses_gradients(name, op, *sample[0])
+        if not name.startswith("attention"):
+            refuses_gradients(name, op, *sample[0])
         print(f"  {name}: {len(sample)} calls checked")
 
+    learns_in_one_graph(device)
+    maps_over_examples(device)
     print("every operator is registered as PyTorch wants it")
 
 

@@ -135,18 +135,51 @@ def main(library, device="cpu"):
         refuses(f"{name}, float32", lambda name=name: getattr(ops, name)(q, k, v), "float16 and bfloat16", "fa2_forward")
     refuses("hopper_fp8_forward, codes", lambda: ops.hopper_fp8_forward(*halves, values="int8"), "int8", "e4m3", "e5m2")
 
+    dout, dlse = torch.randn_like(q), torch.randn(q.shape[:3], device=device)
+    for mask in ("none", "causal_bottom_right", "causal_top_left"):
+        for with_dlse in (False, True):
+            learning = [t.double().requires_grad_() for t in (q, k, v)]
+            out, lse = reference(*learning, mask=mask)
+            results, gradients = ((out, lse), (dout.double(), dlse.double())) if with_dlse else ((out,), (dout.double(),))
+            expected = torch.autograd.grad(results, learning, gradients)
+            for gather in ("second_pass", "atomics"):
+                got = ops.plain_backward(dout, q, k, v, out.detach().float(), lse.detach().float(), dlse=dlse if with_dlse else None,
+                                         mask=mask, gather=gather)
+                for name, g, e in zip(("dq", "dk", "dv"), got, expected):
+                    close(f"plain_backward {name}, {mask}, {gather}", g, e, 3e-5)
+    out, lse = ops.fa2_forward(q, k, v)
+    refuses("plain_backward, gather", lambda: ops.plain_backward(dout, q, k, v, out, lse, gather="luck"), "gather", "luck", "second_pass")
+    refuses("plain_backward, dout", lambda: ops.plain_backward(dout[:, :, :5], q, k, v, out, lse), "dout", "5")
+
     half = ops.fa2_forward(q.half(), k.half(), v.half())[0]
     assert half.dtype == torch.float16
     close("fa2_forward float16", half, reference(q.half(), k.half(), v.half())[0], 5e-3)
 
-    for name in full + ("causal_forward", "mma_forward", "hopper_forward", "hopper_fp8_forward"):
+    for name in full + ("attention", "attention_with_lse", "causal_forward", "mma_forward", "hopper_forward", "hopper_fp8_forward"):
         refuses(f"{name}, float64 k", lambda name=name: getattr(ops, name)(q, k.double(), v), "k:")
         refuses(f"{name}, 3 heads", lambda name=name: getattr(ops, name)(q[:, :3], k, v), "q:", "3", "2")
-    for name in ("causal_forward", "mma_forward", "hopper_forward", "hopper_fp8_forward"):
+    for name in ("attention", "attention_with_lse", "causal_forward", "mma_forward", "hopper_forward", "hopper_fp8_forward"):
         refuses(f"{name}, unknown mask", lambda name=name: getattr(ops, name)(q, k, v, mask="diagonal"), "mask", "diagonal")
 
+    for mask in ("none", "causal_bottom_right", "causal_top_left"):
+        learning = [t.clone().requires_grad_() for t in (q, k, v)]
+        exact = [t.double().requires_grad_() for t in (q, k, v)]
+        expected_out, expected_lse = reference(*exact, mask=mask)
+        out = ops.attention(*learning, mask)
+        close(f"attention, {mask}", out, expected_out, 1e-5)
+        dout = torch.randn_like(q)
+        for name, got, expected in zip("qkv", torch.autograd.grad(out, learning, dout),
+                                       torch.autograd.grad(expected_out, exact, dout.double())):
+            close(f"attention d{name}, {mask}", got, expected, 1e-4)
+        out, lse = ops.attention_with_lse(q, k, v, mask)
+        close(f"attention_with_lse lse, {mask}", lse, expected_lse, 1e-5)
+        dq, _, _ = ops.attention_backward(dout, q, k, v, out, lse, None, mask)
+        close(f"attention_backward dq, {mask}", dq, torch.autograd.grad(reference(*exact, mask=mask)[0], exact, dout.double())[0], 1e-4)
+    print("  " + ops.attention_rung(*halves, "none")[2].replace("\n", "\n  "))
+
     tested = set(full) | {"safe_softmax", "online_softmax", "block_softmax", "causal_forward", "mma_forward", "hopper_forward", "hopper_fp8_forward",
-                          "merge_partials", "flash_decode_parts"}
+                          "merge_partials", "flash_decode_parts", "plain_backward", "attention", "attention_with_lse", "attention_backward",
+                          "attention_rung"}
     registered = {schema.name.split("::")[1] for schema in torch._C._jit_get_all_schemas()
                   if schema.name.startswith("flash_ladder::")}
     assert registered == tested, f"registered but not tested here, or the reverse: {sorted(registered ^ tested)}"

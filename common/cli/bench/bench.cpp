@@ -131,17 +131,18 @@ void time_all(const std::vector<Contestant>& contestants, const std::vector<Tens
         std::vector<std::function<void()>> calls;
         std::vector<Measurement*> timed;
         std::vector<std::vector<Tensors>> given(contestants.size());
-        for (std::size_t i = 0; i < contestants.size(); ++i) {
-            if (!measurements[i].available()) continue;
-            for (const Tensors& set : sets) given[i].push_back(prepared(contestants[i], set));
-            calls.push_back([&, i] {
-                running = i;
-                contestants[i].call(given[i][turns[i]++ % sets.size()]);
-            });
-            timed.push_back(&measurements[i]);
-        }
-        if (calls.empty()) return;
         try {
+            for (std::size_t i = 0; i < contestants.size(); ++i) {
+                if (!measurements[i].available()) continue;
+                running = i;
+                for (const Tensors& set : sets) given[i].push_back(prepared(contestants[i], set));
+                calls.push_back([&, i] {
+                    running = i;
+                    contestants[i].call(given[i][turns[i]++ % sets.size()]);
+                });
+                timed.push_back(&measurements[i]);
+            }
+            if (calls.empty()) return;
             const std::vector<Samples> samples = time_interleaved(calls, device, effort);
             for (std::size_t i = 0; i < timed.size(); ++i) {
                 timed[i]->milliseconds = spread_of(samples[i].milliseconds);

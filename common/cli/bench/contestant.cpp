@@ -61,7 +61,7 @@ std::vector<Contestant> companions(const std::vector<std::string>& entries, cons
         if (entry && entry->first_step && entry->first_step->there_is_more(inputs, problem))
             result.push_back(first_step(*entry->first_step, problem, inputs));
     }
-    if (problem.mask != Mask::none)
+    if (problem.mask != Mask::none && problem.work == Work::attention)
         for (const Entry& entry : all_entries())
             if (!entry.unmasked_peer.empty()) result.push_back(unmasked_peer(entry, problem, inputs));
     return result;

@@ -1,5 +1,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/csrc/autograd/autograd.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -81,22 +83,41 @@ Contestant unavailable(const std::string& name, const std::string& reason) {
     return {.name = name, .role = Role::peer, .not_available = reason};
 }
 
+/// What the backward pass of a peer is given: the output with its history, what it is differentiated by, and dout.
+Tensors differentiable(const std::function<torch::Tensor(const Tensors&)>& forward, const Tensors& inputs) {
+    const at::AutoGradMode with_gradients(true);
+    Tensors leaves;
+    for (int i = 0; i < 3; ++i) leaves.push_back(inputs[i].detach().requires_grad_());
+    const torch::Tensor out = forward(leaves);
+    return {out, leaves[0], leaves[1], leaves[2], inputs[3]};
+}
+
+Tensors differentiate(const Tensors& t) {
+    return torch::autograd::grad({t[0]}, {t[1], t[2], t[3]}, {t[4]}, /*retain_graph=*/true);
+}
+
 Contestant contestant(const Backend& backend, const Problem& p, torch::Device device) {
     if (const std::string reason = refusal(backend, p, device); !reason.empty())
         return unavailable(backend.name, reason);
-    const auto operation =
-        Operator::find(device.is_cuda() ? backend.on_gpu : backend.on_cpu, {{"is_causal", p.mask != Mask::none},
-                                                                            {"enable_gqa", p.query_heads != p.kv_heads},
-                                                                            {"compute_log_sumexp", false}});
+    const auto operation = Operator::find(device.is_cuda() ? backend.on_gpu : backend.on_cpu,
+                                          {{"is_causal", p.mask != Mask::none},
+                                           {"enable_gqa", p.query_heads != p.kv_heads},
+                                           {"compute_log_sumexp", p.work == Work::backward}});
     if (!operation) return unavailable(backend.name, "this version of PyTorch does not have it");
     Contestant result = counted(backend.name, p);
     // Where the math backend takes no grouped heads yet, a user repeats the keys and values, and pays for it.
     const std::int64_t repeats =
         std::string(backend.name) == "math" && !operation->has_parameter("enable_gqa") ? p.query_heads / p.kv_heads : 1;
-    result.call = [operation, repeats](const Tensors& t) -> Tensors {
-        if (repeats == 1) return {(*operation)(t[0], t[1], t[2])};
-        return {(*operation)(t[0], t[1].repeat_interleave(repeats, 1), t[2].repeat_interleave(repeats, 1))};
+    const auto forward = [operation, repeats](const Tensors& t) {
+        if (repeats == 1) return (*operation)(t[0], t[1], t[2]);
+        return (*operation)(t[0], t[1].repeat_interleave(repeats, 1), t[2].repeat_interleave(repeats, 1));
     };
+    if (p.work == Work::backward) {
+        result.prepare = [forward](const Tensors& t) { return differentiable(forward, t); };
+        result.call = differentiate;
+    } else {
+        result.call = [forward](const Tensors& t) { return Tensors{forward(t)}; };
+    }
     return result;
 }
 

@@ -202,7 +202,8 @@ Plot throughput_plot(const Report& report, const ThroughputFigure& figure) {
     Plot plot{.file = figure.file};
     std::set<std::int64_t> head_dims;
     for (const CaseResult& c : report.cases)
-        if (c.what.sweeps.contains(Sweep::length) && c.what.problem.dtype == figure.dtype)
+        if (c.what.sweeps.contains(Sweep::length) && c.what.problem.work == Work::attention &&
+            c.what.problem.dtype == figure.dtype)
             head_dims.insert(c.what.problem.head_dim);
     if (head_dims.empty()) {
         plot.not_drawn = fmt::format("no case of the sweep over lengths was measured in {}", figure.words);
@@ -214,8 +215,9 @@ Plot throughput_plot(const Report& report, const ThroughputFigure& figure) {
         return curves(
             report,
             [&](const Case& c) {
-                return c.sweeps.contains(Sweep::length) && c.problem.dtype == figure.dtype &&
-                       c.problem.head_dim == head_dim && (c.problem.mask != Mask::none) == causal;
+                return c.sweeps.contains(Sweep::length) && c.problem.work == Work::attention &&
+                       c.problem.dtype == figure.dtype && c.problem.head_dim == head_dim &&
+                       (c.problem.mask != Mask::none) == causal;
             },
             x_of);
     };

@@ -30,13 +30,15 @@ std::int64_t visible_pairs(const Problem& p) {
 
 double useful_flops(const Problem& p) {
     if (p.work == Work::softmax) return kFlopsPerSoftmaxElement * double(p.queries) * double(p.keys);
-    return 4.0 * double(p.batch * p.query_heads) * double(visible_pairs(p)) * double(p.head_dim);
+    const double products = p.work == Work::backward ? 5 : 2;
+    return 2 * products * double(p.batch * p.query_heads) * double(visible_pairs(p)) * double(p.head_dim);
 }
 
 double useful_bytes(const Problem& p) {
     const double element = double(c10::elementSize(p.dtype));
     if (p.work == Work::softmax) return 2 * element * double(p.queries) * double(p.keys);
-    return 2 * element * double(p.batch * p.kv_heads) * double(p.keys) * double(p.head_dim);
+    const double passes = p.work == Work::backward ? 2 : 1;
+    return passes * 2 * element * double(p.batch * p.kv_heads) * double(p.keys) * double(p.head_dim);
 }
 
 std::string short_name(torch::ScalarType dtype) {
@@ -58,6 +60,7 @@ std::string text_of(const Problem& p) {
         p.queries == p.keys ? fmt::format("N{}", p.keys) : fmt::format("{}x{}", p.queries, p.keys);
     std::string text = fmt::format("{} B{} {} {} D{}", type, p.batch, heads_of(p), length, p.head_dim);
     if (p.mask != Mask::none) text += " causal";
+    if (p.work == Work::backward) text += " bwd";
     if (p.splits) text += fmt::format(" s{}", *p.splits);
     return text;
 }

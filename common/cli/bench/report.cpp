@@ -7,7 +7,7 @@ namespace ladder::cli::bench {
 
 std::string name_of(Unit unit) { return unit == Unit::tflops ? "TFLOP/s" : "GB/s"; }
 
-Unit unit_of(Work work) { return work == Work::attention ? Unit::tflops : Unit::gb_s; }
+Unit unit_of(Work work) { return work == Work::attention || work == Work::backward ? Unit::tflops : Unit::gb_s; }
 
 double rate_of(Unit unit, double amount, double milliseconds) {
     if (milliseconds <= 0) return 0;
@@ -21,6 +21,7 @@ std::string ceiling_name(const Problem& problem) {
         case Work::decode:
             return "read";
         case Work::attention:
+        case Work::backward:
             return problem.dtype == torch::kFloat32 ? "gemm_f32" : "gemm_bf16";
     }
     throw std::invalid_argument("unknown kind of problem");

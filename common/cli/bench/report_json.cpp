@@ -32,7 +32,8 @@ struct Named {
     T value;
     const char* name;
 };
-constexpr Named<Work> kWorks[] = {{Work::softmax, "softmax"}, {Work::attention, "attention"}, {Work::decode, "decode"}};
+constexpr Named<Work> kWorks[] = {
+    {Work::softmax, "softmax"}, {Work::attention, "attention"}, {Work::decode, "decode"}, {Work::backward, "backward"}};
 constexpr Named<Role> kRoles[] = {{Role::rung, "rung"}, {Role::step, "step"}, {Role::peer, "peer"}};
 constexpr Named<Unit> kUnits[] = {{Unit::tflops, "TFLOP/s"}, {Unit::gb_s, "GB/s"}};
 constexpr Named<Mask> kMasks[] = {{Mask::none, "none"},

@@ -45,19 +45,68 @@ Tensors make_inputs(const Problem& p, torch::Device device, std::uint64_t seed) 
         return at::randn(sizes, at::TensorOptions().device(device).dtype(torch::kFloat32)).to(p.dtype);
     };
     if (p.work == Work::softmax) return {random({p.queries, p.keys})};
-    return {random({p.batch, p.query_heads, p.queries, p.head_dim}), random({p.batch, p.kv_heads, p.keys, p.head_dim}),
-            random({p.batch, p.kv_heads, p.keys, p.head_dim})};
+    Tensors inputs = {random({p.batch, p.query_heads, p.queries, p.head_dim}),
+                      random({p.batch, p.kv_heads, p.keys, p.head_dim}),
+                      random({p.batch, p.kv_heads, p.keys, p.head_dim})};
+    if (p.work == Work::backward) {
+        const AttentionResult exact = reference::attention_oracle(inputs[0], inputs[1], inputs[2], p.options());
+        inputs.push_back(random({p.batch, p.query_heads, p.queries, p.head_dim}));
+        inputs.push_back(exact.out.to(p.dtype));
+        inputs.push_back(exact.lse.to(torch::kFloat32));
+    }
+    return inputs;
 }
 
 Expected::Expected(const Problem& problem, const Tensors& inputs, double largest_whole)
     : problem_(problem), whole_(work_of(problem) <= largest_whole) {
     const at::NoGradGuard no_gradients;
+    if (problem.work == Work::backward) {
+        work_out_gradients(inputs);
+        return;
+    }
     for (const Window& window : windows()) parts_.push_back(work_out(window, inputs));
     description_ =
         whole_ ? "all of it against the float64 oracle"
                : fmt::format("{} windows (first, middle and last rows{}) against the float64 oracle; all of it finite",
                              parts_.size(),
                              problem.work == Work::softmax ? "" : " of the first, a middle and the last head");
+}
+
+void Expected::work_out_gradients(const Tensors& inputs) {
+    const Problem& p = problem_;
+    const std::int64_t group = p.query_heads / p.kv_heads;
+    const auto add = [&](std::int64_t batch, std::int64_t batches, std::int64_t kv_head, std::int64_t kv_heads) {
+        const auto of = [&](std::size_t input, std::int64_t heads_each) {
+            return inputs[input].narrow(0, batch, batches).narrow(1, kv_head * heads_each, kv_heads * heads_each);
+        };
+        gradients_.push_back(
+            {batch, batches, kv_head, kv_heads,
+             reference::ExpectedGradients(of(0, group), of(1, 1), of(2, 1), {.out = of(4, group), .lse = of(5, group)},
+                                          of(3, group), p.options())});
+    };
+    if (whole_) {
+        add(0, p.batch, 0, p.kv_heads);
+        description_ = "all of it against the float64 oracle";
+        return;
+    }
+    for (const std::int64_t n : three_of(p.batch * p.kv_heads)) add(n / p.kv_heads, 1, n % p.kv_heads, 1);
+    description_ =
+        fmt::format("{} windows (the first, a middle and the last head) against the float64 oracle; all of it finite",
+                    gradients_.size());
+}
+
+Verdict Expected::judge_gradients(const Tensors& outputs) const {
+    const std::int64_t group = problem_.query_heads / problem_.kv_heads;
+    Verdict verdict;
+    for (const HeadsOfGradients& one : gradients_) {
+        const auto of = [&](std::size_t output, std::int64_t heads_each) {
+            return outputs[output]
+                .narrow(0, one.batch, one.batches)
+                .narrow(1, one.kv_head * heads_each, one.kv_heads * heads_each);
+        };
+        fold(verdict, one.gradients.compare({.dq = of(0, group), .dk = of(1, 1), .dv = of(2, 1)}));
+    }
+    return verdict;
 }
 
 std::vector<Expected::Window> Expected::windows() const {
@@ -115,7 +164,7 @@ Expected::Part Expected::work_out(const Window& w, const Tensors& inputs) const 
 }
 
 Verdict Expected::judge(const Tensors& outputs) const {
-    Verdict verdict;
+    Verdict verdict = problem_.work == Work::backward ? judge_gradients(outputs) : Verdict();
     for (const Part& part : parts_) {
         const Window& w = part.window;
         const auto of_window = [&](const torch::Tensor& t) {
@@ -134,11 +183,13 @@ Verdict Expected::judge(const Tensors& outputs) const {
             fold(verdict,
                  reference::compare(of_window(outputs[1]), part.lse, part.fair_lse, part.lse_magnitude, "lse"));
     }
-    if (!whole_ && verdict.right && !std::isfinite(outputs[0].sum(torch::kFloat64).item<double>()))
-        verdict = {.right = false,
-                   .max_abs_error = std::numeric_limits<double>::infinity(),
-                   .bound = verdict.bound,
-                   .text = "outside the windows that were worked out, something is NaN or infinite"};
+    const std::size_t checked = problem_.work == Work::backward ? 3 : 1;
+    for (std::size_t n = 0; !whole_ && verdict.right && n < checked; ++n)
+        if (!std::isfinite(outputs[n].sum(torch::kFloat64).item<double>()))
+            verdict = {.right = false,
+                       .max_abs_error = std::numeric_limits<double>::infinity(),
+                       .bound = verdict.bound,
+                       .text = "outside the windows that were worked out, something is NaN or infinite"};
     return verdict;
 }
 

@@ -1,17 +1,17 @@
 """FlashAttention, one rung at a time: every rung of the ladder on PyTorch tensors.
 
     import flash_ladder
-    out, lse = flash_ladder.attention(q, k, v, mask="causal_bottom_right")
+    out = flash_ladder.attention(q, k, v, mask="causal_bottom_right")
 
-Tensors on the CPU run on the ladder's CPU machine, tensors on a GPU there. All functions but `attention` and `choose` are
-the operators `torch.ops.flash_ladder.<name>`, which torch.compile knows too. Wherever q, k and v appear:
+Tensors on the CPU run on the ladder's CPU machine, tensors on a GPU there. All functions are the operators
+`torch.ops.flash_ladder.<name>`, which torch.compile knows too. Wherever q, k and v appear:
 
     q     [B, Hq, Sq, D]    float32, float16 or bfloat16; D <= 256; last dimension contiguous
     k, v  [B, Hkv, Sk, D]   Hq a multiple of Hkv; the dtype and the device of q
     scale                   factor on Q K^T, 1/sqrt(D) where it is None
 
-Bad input raises ValueError, in words. There is no backward pass yet: a tensor that requires grad is refused, unless grad
-mode is off.
+Bad input raises ValueError, in words. `attention` and `attention_with_lse` can be differentiated. The others refuse a tensor
+that requires grad, unless grad mode is off.
 """
 
 from typing import Literal, NamedTuple
@@ -19,11 +19,14 @@ from typing import Literal, NamedTuple
 import torch
 
 from ._library import load
+from ._modules import MultiHeadAttention
 
 __all__ = [
-    "AttentionResult", "Mask", "attention", "block_softmax", "causal_forward", "choose", "fa1_forward", "fa2_forward",
-    "flash_decode", "flash_decode_parts", "hopper_forward", "hopper_fp8_forward", "library_path", "merge_partials", "mma_forward", "online_attention",
-    "online_softmax", "q_blocked_attention", "qv_blocked_attention", "safe_softmax", "standard_attention",
+    "AttentionGradients", "AttentionResult", "AttentionRung", "Mask", "MultiHeadAttention", "attention", "attention_backward", "attention_rung",
+    "attention_with_lse", "block_softmax", "causal_forward", "fa1_forward", "fa2_forward", "flash_decode",
+    "flash_decode_parts", "hopper_forward", "hopper_fp8_forward", "library_path", "merge_partials", "mma_forward",
+    "online_attention", "online_softmax", "plain_backward", "q_blocked_attention", "qv_blocked_attention",
+    "safe_softmax", "standard_attention",
 ]
 
 library_path: str = load()
@@ -34,7 +37,16 @@ _ops = torch.ops.flash_ladder
 Mask = Literal["none", "causal_bottom_right", "causal_top_left"]
 """Which keys a query sees: all; j <= i + Sk - Sq, as in FlashAttention; j <= i, as with PyTorch's is_causal."""
 
-_FEW_QUERIES = 16  # a block of flash_decode takes so many rows of q at once, and several blocks share out the keys
+
+class AttentionGradients(NamedTuple):
+    """What a backward pass returns, each like what it is the gradient of."""
+
+    dq: torch.Tensor
+    """[B, Hq, Sq, D]. Rows that see no key are 0."""
+    dk: torch.Tensor
+    """[B, Hkv, Sk, D]: the sum over the query heads that read a key-value head."""
+    dv: torch.Tensor
+    """[B, Hkv, Sk, D]: likewise."""
 
 
 class AttentionResult(NamedTuple):
@@ -46,40 +58,49 @@ class AttentionResult(NamedTuple):
     """[B, Hq, Sq] float32: log sum_j exp(scale q_i . k_j), natural logarithm; -inf where no key is seen."""
 
 
-def choose(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, mask: Mask = "none") -> str:
-    """The name of the function that `attention` calls for such tensors.
+class AttentionRung(NamedTuple):
+    """Which rungs `attention` takes for a problem, and why."""
 
-    flash_decode for up to 16 query tokens, where the keys and not the queries must fill the device; else, for float16 and
-    bfloat16, hopper_forward on a Hopper GPU (H100, H200), and mma_forward unless the GPU is older than Ampere; else
-    causal_forward where there is a mask, and fa2_forward where there is none. (flash_decode knows no causal_top_left.) Each
-    then chooses the faster of its kernels for the device.
+    forward: str
+    """The entry that computes the output, "mma_forward" for instance."""
+    backward: str
+    """The entry that computes gradients."""
+    why: str
+    """The reason for each, and a line from each better one that does not take the problem."""
+
+
+def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Mask = "none",
+              scale: float | None = None) -> torch.Tensor:
+    """softmax(scale Q K^T + mask) V [B, Hq, Sq, D], with the rung that suits dtype, device and shape best, forward and
+    backward: the one that attention_rung names. The only operator that autograd follows, with attention_with_lse.
+    Gradients repeat bitwise; there are no second derivatives."""
+    return _ops.attention(q, k, v, mask, scale)
+
+
+def attention_with_lse(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Mask = "none",
+                       scale: float | None = None) -> AttentionResult:
+    """The same with the log-sum-exp of each row, which a loss may look at, too."""
+    return AttentionResult(*_ops.attention_with_lse(q, k, v, mask, scale))
+
+
+def attention_backward(dout: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: torch.Tensor,
+                       lse: torch.Tensor, dlse: torch.Tensor | None = None, mask: Mask = "none",
+                       scale: float | None = None) -> AttentionGradients:
+    """The backward pass alone: gradients with respect to q, k and v from those with respect to out and lse, which
+    attention_with_lse gave for the same q, k, v, mask and scale."""
+    return AttentionGradients(*_ops.attention_backward(dout, q, k, v, out, lse, dlse, mask, scale))
+
+
+def attention_rung(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Mask = "none",
+                   scale: float | None = None) -> AttentionRung:
+    """Which rungs `attention` takes for such tensors, and why.
+
+    Forward: flash_decode for up to 16 query tokens, where the keys and not the queries must fill the device; else, for
+    float16 and bfloat16, the one for Hopper (H100, H200), and that for tensor cores unless the GPU is older than Ampere;
+    else causal_forward where there is a mask, and fa2_forward where there is none. (flash_decode knows no
+    causal_top_left.) Each then chooses the faster of its kernels for the device.
     """
-    if mask not in ("none", "causal_bottom_right", "causal_top_left"):
-        raise ValueError(f'mask: it is "{mask}"; accepted are none, causal_bottom_right, causal_top_left')
-    if q.dim() == 4 and q.shape[2] <= _FEW_QUERIES and mask != "causal_top_left":
-        return "flash_decode"
-    if q.dtype in (torch.float16, torch.bfloat16):
-        capability = torch.cuda.get_device_capability(q.device) if q.is_cuda else None
-        if capability == (9, 0):
-            return "hopper_forward"
-        if capability is None or capability >= (8, 0):
-            return "mma_forward"
-    return "fa2_forward" if mask == "none" else "causal_forward"
-
-
-def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, mask: Mask = "none",
-              scale: float | None = None) -> AttentionResult:
-    """softmax(scale Q K^T + mask) V with the rung that suits the problem best: the one that `choose` names."""
-    rung = choose(q, k, v, mask=mask)
-    if rung == "flash_decode":
-        return flash_decode(q, k, v, mask=mask, scale=scale)
-    if rung == "hopper_forward":
-        return hopper_forward(q, k, v, mask=mask, scale=scale)
-    if rung == "mma_forward":
-        return mma_forward(q, k, v, mask=mask, scale=scale)
-    if rung == "fa2_forward":
-        return fa2_forward(q, k, v, scale=scale)
-    return causal_forward(q, k, v, mask=mask, scale=scale)
+    return AttentionRung(*_ops.attention_rung(q, k, v, mask, scale))
 
 
 def safe_softmax(x: torch.Tensor) -> torch.Tensor:
@@ -190,3 +211,12 @@ def merge_partials(out_parts: torch.Tensor, lse_parts: torch.Tensor) -> Attentio
     """Merges attention over P parts of the keys, out_parts [P, B, H, S, D] and lse_parts [P, B, H, S], both float32, into
     attention over all of them. (Phase 5)"""
     return AttentionResult(*_ops.merge_partials(out_parts, lse_parts))
+
+
+def plain_backward(dout: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: torch.Tensor, lse: torch.Tensor, *,
+                   dlse: torch.Tensor | None = None, mask: Mask = "none", scale: float | None = None,
+                   gather: Literal["second_pass", "atomics"] = "second_pass") -> AttentionGradients:
+    """FlashAttention-2's backward pass (Dao 2023, Algorithm 2): the gradients of q, k and v for `dout`, that of the output,
+    and `dlse`, that of the log-sum-exp. `out` and `lse` are what a forward pass returned for q, k, v, mask and scale.
+    `gather="atomics"` adds up dq by atomic additions, whose order differs from run to run. (Phase 8)"""
+    return AttentionGradients(*_ops.plain_backward(dout, q, k, v, out, lse, dlse=dlse, mask=mask, scale=scale, gather=gather))

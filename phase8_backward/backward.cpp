@@ -1,12 +1,16 @@
-#include "tests/backward/backward.h"
+#include "phase8_backward/backward.h"
 
 #include <sstream>
 #include <stdexcept>
+#include <string>
+#include <tuple>
+#include <utility>
 
 #include "common/attention/check.h"
 #include "common/attention/machine.h"
 #include "common/attention/outputs.h"
-#include "tests/backward/backward_arguments.h"
+#include "common/attention/registration.h"
+#include "phase8_backward/backward_arguments.h"
 
 namespace ladder {
 
@@ -122,6 +126,47 @@ GlobalBytes plain_backward_bytes(const torch::Tensor& q, const torch::Tensor& k,
     if (!adds) return sum({delta, dkdv, cpu::backward_dq_bytes(a)});
     if (q.scalar_type() == torch::kFloat32) return sum({delta, dkdv});
     return sum({delta, dkdv, cpu::backward_round_bytes(a)});
+}
+
+namespace {
+
+using Gradients = std::tuple<torch::Tensor, torch::Tensor, torch::Tensor>;
+
+DqGather gather_named(const std::string& name) {
+    if (name == "second_pass") return DqGather::second_pass;
+    if (name == "atomics") return DqGather::atomics;
+    refuse("gather", "it is \"", name, "\"; second_pass and atomics are accepted");
+}
+
+Gradients backward_operator(const torch::Tensor& dout, const torch::Tensor& q, const torch::Tensor& k,
+                            const torch::Tensor& v, const torch::Tensor& out, const torch::Tensor& lse,
+                            const c10::optional<torch::Tensor>& dlse, const std::string& mask,
+                            c10::optional<double> scale, const std::string& gather) {
+    const AttentionGradients result =
+        plain_backward(dout, q, k, v, out, lse, {.scale = from_schema(scale), .mask = mask_named(mask, kMasks)},
+                       {.gather = gather_named(gather)}, from_schema(dlse));
+    return {result.dq, result.dk, result.dv};
+}
+
+Gradients backward_shapes(const torch::Tensor&, const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                          const torch::Tensor&, const torch::Tensor&, const c10::optional<torch::Tensor>&,
+                          const std::string& mask, c10::optional<double>, const std::string& gather) {
+    mask_named(mask, kMasks);
+    gather_named(gather);
+    for (const auto& [name, tensor] : {std::pair<const char*, const torch::Tensor&>("q", q), {"k", k}, {"v", v}})
+        check_rank(name, tensor, 4);
+    return {shaped_like(q, q.sym_sizes(), q.scalar_type()), shaped_like(q, k.sym_sizes(), q.scalar_type()),
+            shaped_like(q, v.sym_sizes(), q.scalar_type())};
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(flash_ladder, library) {
+    register_operator(library, kName,
+                      "(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, *, Tensor? dlse=None, "
+                      "str mask=\"none\", float? scale=None, str gather=\"second_pass\") -> "
+                      "(Tensor dq, Tensor dk, Tensor dv)",
+                      backward_operator, backward_shapes);
 }
 
 }  // namespace ladder

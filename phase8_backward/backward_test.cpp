@@ -1,4 +1,4 @@
-#include "tests/backward/backward.h"
+#include "phase8_backward/backward.h"
 
 #include <gtest/gtest.h>
 
@@ -26,25 +26,9 @@ const PoisonOutputs poison_outputs;  // an element that is never written stays N
 constexpr Mask kMasks[] = {Mask::none, Mask::causal_bottom_right, Mask::causal_top_left};
 constexpr DqGather kGathers[] = {DqGather::second_pass, DqGather::atomics};
 
-/// All that a backward pass is given: inputs, what a perfect forward pass made of them, rounded, and a loss.
-struct Given {
-    torch::Tensor q, k, v, out, lse, dout, dlse;
-    AttentionOptions options;
-};
+using Given = BackwardInputs;
 
-Given given(const AttentionCase& problem) {
-    const AttentionInputs inputs = make_inputs(problem, test_device());
-    const LossGradients loss = make_loss_gradients(problem, test_device());
-    const AttentionResult exact = attention_oracle(inputs.q, inputs.k, inputs.v, problem.options);
-    return {.q = inputs.q,
-            .k = inputs.k,
-            .v = inputs.v,
-            .out = exact.out.to(problem.dtype),
-            .lse = exact.lse.to(torch::kFloat32),
-            .dout = loss.dout,
-            .dlse = loss.dlse,
-            .options = problem.options};
-}
+Given given(const AttentionCase& problem) { return make_backward_inputs(problem, test_device()); }
 
 AttentionGradients call(const Given& g, DqGather gather, bool with_dlse = true) {
     return plain_backward(g.dout, g.q, g.k, g.v, g.out, g.lse, g.options, {.gather = gather},

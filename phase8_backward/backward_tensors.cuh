@@ -2,10 +2,10 @@
 
 #include <cstdint>
 
-#include "backward_arguments.h"
 #include "common/attention/dispatch.cuh"
 #include "common/attention/key_tiles.cuh"
 #include "common/simt/simt.h"
+#include "phase8_backward/backward_arguments.h"
 
 namespace ladder::SIMT_MACHINE {
 
