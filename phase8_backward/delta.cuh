@@ -23,10 +23,16 @@ __global__ void __launch_bounds__(kBackwardThreads) backward_delta_kernel(Backwa
     const int lane = threadIdx.x % 32;
     const auto O = t.O.slice(b, h), dO = t.dO.slice(b, h);
     if (query >= int(O.extent(0))) return;
+    // BEGIN SOLUTION row_dots: `sum`, of dO_i o O_i over the row's columns, the same in all lanes
     float sum = 0.0f;
     for (int c = lane; c < int(O.extent(1)); c += 32) sum += float(dO(query, c)) * float(O(query, c));
     sum = warp_sum(sum);
+    //= const float sum = 0.0f;
+    // END SOLUTION row_dots
+    // BEGIN SOLUTION dlse: D_i, where the loss looks at LSE and where it does not
     if (lane == 0) t.D(b, h, query) = t.has_dlse ? sum - t.dLSE(b, h, query) : sum;
+    //= if (lane == 0) t.D(b, h, query) = sum;
+    // END SOLUTION dlse
     const auto dQ_sum = t.dQ_sum.extent(0) ? t.dQ_sum.slice(b, h) : simt::GlobalTensor<float, 2>();
     for (int c = lane; c < int(dQ_sum.extent(1)); c += 32) dQ_sum(query, c) = 0.0f;
 }

@@ -130,7 +130,11 @@ __global__ void __launch_bounds__(kBackwardThreads) backward_dkdv_kernel(Backwar
     copy_tile(K_j, K, first_key, t.vector_rows);
     copy_tile(V_j, V, first_key, t.vector_rows);
 
-    const int first_tile = first_seeing(mask, first_key, query_length, key_length) / B_r;
+    // BEGIN SOLUTION first_tile: the first query tile with a query that sees a key of this block
+    const int first_seen = first_seeing(mask, first_key, query_length, key_length);
+    const int first_tile = first_seen < query_length ? first_seen / B_r : (query_length + B_r - 1) / B_r;
+    //= const int first_tile = 0;
+    // END SOLUTION first_tile
     for (int h = kv_head * heads; h < (kv_head + 1) * heads; ++h) {
         const auto Q = t.Q.slice(b, h), dO = t.dO.slice(b, h);
         for (int first_query = first_tile * B_r; first_query < query_length; first_query += B_r) {
@@ -152,6 +156,7 @@ __global__ void __launch_bounds__(kBackwardThreads) backward_dkdv_kernel(Backwar
                 full = full && from[i] <= 0;
             }
 
+            // BEGIN SOLUTION dkdv_step: P_ij^T, dV_j += P_ij^T dO_i, dS_ij^T in its place, dK_j += dS_ij^T Q_i
             float P[Owner::rows][B_r / 8];
             multiply_transposed(P, owner, K_j, Q_i);
 #pragma unroll
@@ -185,6 +190,7 @@ __global__ void __launch_bounds__(kBackwardThreads) backward_dkdv_kernel(Backwar
                 accumulate(dK_j, owner, P_ij, Q_i);
             else
                 accumulate_seeing(dK_j, owner, from, P_ij, Q_i);
+            // END SOLUTION dkdv_step
 
             if constexpr (Adds) {
                 __syncthreads();  // all rows of dS_ij^T are complete: each query adds up over keys of all warps
@@ -230,7 +236,7 @@ GlobalBytes backward_dkdv_bytes(const BackwardArguments& a) {
         std::uint64_t passing = 0, adding = 0;
         for (std::int64_t first_key = 0; first_key < a.key_length(); first_key += B_c) {
             const int first = first_seeing(a.mask, int(first_key), int(a.query_length()), int(a.key_length()));
-            passing += std::max<std::int64_t>(a.query_length() - first / B_r * B_r, 0);
+            if (first < a.query_length()) passing += a.query_length() - first / B_r * B_r;
             adding += a.query_length() - first;
         }
         bytes.read = kv_heads * 2 * row * a.key_length() + heads * passing * (2 * row + 2 * sizeof(float));

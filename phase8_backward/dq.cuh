@@ -80,17 +80,22 @@ __global__ void __launch_bounds__(kBackwardThreads) backward_dq_kernel(BackwardT
 #pragma unroll
             for (int j = 0; j < B_c / 8; ++j) {
                 const int column = owner.lane + 8 * j;
-                const bool sees = column < visible_here[i];
-                watch_score(first_query + owner.row(i), first_key + column, sees ? S[i][j] * t.scale : -INFINITY);
-                // Nobody looks at those of hidden pairs.
-                dS_ij(owner.row(i), column) = __expf(S[i][j] * t.scale - LSE_i[i]) * (dP[i][j] - D_i[i]);
+                watch_score(first_query + owner.row(i), first_key + column,
+                            column < visible_here[i] ? S[i][j] * t.scale : -INFINITY);
             }
         }
+        // BEGIN SOLUTION dq_step: dS_ij from S and dP, and dQ_i += dS_ij K_j
+#pragma unroll
+        for (int i = 0; i < Owner::rows; ++i)
+#pragma unroll
+            for (int j = 0; j < B_c / 8; ++j)  // nobody looks at those of hidden pairs
+                dS_ij(owner.row(i), owner.lane + 8 * j) = __expf(S[i][j] * t.scale - LSE_i[i]) * (dP[i][j] - D_i[i]);
         __syncwarp();  // the rows of dS_ij are complete before their warp reads them; no other warp touches them
         if (tile < tiles.full)
             accumulate(dQ_i, owner, dS_ij, K_j);
         else
             accumulate_visible(dQ_i, owner, visible_here, dS_ij, K_j);
+        // END SOLUTION dq_step
         // The next step overwrites dS_ij only after the __syncthreads() above, which orders it after these reads.
     }
 

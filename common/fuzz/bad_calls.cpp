@@ -23,8 +23,10 @@ class BadCallTable {
     template <class Change>
     void add(std::string name, std::vector<std::string> mentions, const Change& change) {
         const torch::Tensor cache = tensor({kBatch, kHeads, kKeys, kHeadDim});
+        const torch::Tensor q = tensor({kBatch, kHeads, kQueries, kHeadDim});
+        const torch::Tensor rows = tensor({kBatch, kHeads, kQueries}, torch::kFloat32);
         BadCall call{.name = std::move(name),
-                     .operands = {.q = tensor({kBatch, kHeads, kQueries, kHeadDim}), .k = cache, .v = cache},
+                     .operands = {.q = q, .k = cache, .v = cache, .out = q, .lse = rows, .dout = q, .dlse = rows},
                      .mentions = std::move(mentions)};
         change(call);
         calls_.push_back(std::move(call));
@@ -83,6 +85,21 @@ void add_decoding(BadCallTable& table) {
     add_lengths("too_long", {"8", "7"}, table.tensor({kBatch}, torch::kInt64).mul(kKeys + 1));
 }
 
+/// Tensors beside q that do not belong to it.
+void add_backward(BadCallTable& table) {
+    const auto add = [&](const std::string& name, std::vector<std::string> mentions, torch::Tensor Operands::*operand,
+                         const torch::Tensor& tensor) {
+        table.add(name, std::move(mentions), [&](BadCall& call) { call.operands.*operand = tensor; });
+    };
+    add("dout_of_another_length", {"dout:", "[2, 2, 2, 16]"}, &Operands::dout,
+        table.tensor({kBatch, kHeads, kQueries - 1, kHeadDim}));
+    add("out_of_another_width", {"out:", "[2, 2, 3, 8]"}, &Operands::out,
+        table.tensor({kBatch, kHeads, kQueries, kHeadDim / 2}));
+    add("lse_in_float64", {"lse:", "Double"}, &Operands::lse,
+        table.tensor({kBatch, kHeads, kQueries}, torch::kFloat64));
+    add("dlse_of_rank_2", {"dlse:", "rank 2"}, &Operands::dlse, table.tensor({kBatch, kHeads}, torch::kFloat32));
+}
+
 }  // namespace
 
 std::vector<BadCall> bad_calls(const Entry& entry, torch::Device device) {
@@ -93,7 +110,7 @@ std::vector<BadCall> bad_calls(const Entry& entry, torch::Device device) {
     }
     for (auto& bad : reference::bad_inputs(device, entry.dtypes.front()))
         table.add(bad.name, bad.mentions, [&](BadCall& call) {
-            call.operands = {.q = bad.q, .k = bad.k, .v = bad.v};
+            call.operands = {.q = bad.q, .k = bad.k, .v = bad.v, .out = bad.q, .lse = bad.q, .dout = bad.q};
             call.problem.attention.options = bad.options;
             call.problem.attention.options.mask = entry.masks.front();
         });
@@ -104,6 +121,7 @@ std::vector<BadCall> bad_calls(const Entry& entry, torch::Device device) {
     add_masks(table, entry.masks);
     if (entry.form == Form::blocked) add_blocks(table);
     if (entry.form == Form::decode) add_decoding(table);
+    if (entry.form == Form::backward) add_backward(table);
     return table.take();
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/attention/check.h"
+#include "common/attention/gradients.h"
 #include "common/attention/options.h"
 #include "common/fuzz/problem.h"
 #include "common/simt/device/features.h"
@@ -20,6 +21,7 @@ enum class Form {
     attention,  ///< entry(q, k, v, options)
     blocked,    ///< entry(q, k, v, options, block_rows)
     decode,     ///< entry(q, k, v, {.attention = options, .kv_lengths = …, .splits = …})
+    backward,   ///< entry(dout, q, k, v, out, lse, options, …, dlse), see Entry::differentiate
 };
 
 /// The tensors of one call.
@@ -28,6 +30,8 @@ struct Operands {
     torch::Tensor k = {};
     torch::Tensor v = {};
     std::optional<torch::Tensor> kv_lengths = {};
+    torch::Tensor out = {}, lse = {};    ///< of a backward pass: what a forward pass made of the others
+    torch::Tensor dout = {}, dlse = {};  ///< and what reaches these from a loss
 };
 
 /// A function under test, and what it takes. The limits bound the time of one problem, not what the entry can do.
@@ -40,6 +44,7 @@ struct Entry {
     bool rounds_scores = false;      ///< to the dtype of q, as plain torch calls would; see is_decidable
     bool rounds_weights = false;     ///< to 16 bits, where q has them; see is_decidable
     bool adds_keys_in_turn = false;  ///< all terms of a row's sums one after another; see is_decidable
+    bool repeats = true;             ///< bitwise, with any number of workers
     bool chooses_by_size = false;    ///< in float32 its tiles depend on how many blocks there are of them
     std::vector<torch::ScalarType> dtypes = {torch::kFloat32, torch::kFloat16, torch::kBFloat16};
     simt::Features needs = {};  ///< of a device; none that lacks them is imitated
@@ -52,6 +57,12 @@ struct Entry {
 
     /// Calls it. The result of softmax goes into `out`.
     std::function<AttentionResult(const Operands&, const Problem&)> call = {};
+
+    /// The same of Form::backward, which has no `call`.
+    std::function<AttentionGradients(const Operands&, const Problem&)> differentiate = {};
+
+    /// What a printed test of a backward pass passes between options and dlse: "{.gather = DqGather::atomics}".
+    std::string more_arguments = "{}";
 };
 
 }  // namespace ladder::fuzz

@@ -4,15 +4,17 @@
 #include <initializer_list>
 #include <iterator>
 
+#include "common/simt/machine/splitmix64.h"
+
 namespace ladder::fuzz {
 
 /// Random numbers that are the same everywhere: SplitMix64 (Steele, Lea and Flood 2014), with distributions of its own,
 /// since those of the standard library differ between implementations. Each (seed, stream) is a sequence of its own.
 class Random {
   public:
-    Random(std::uint64_t seed, std::uint64_t stream) : state_(mixed(seed) ^ stream * kStep) {}
+    Random(std::uint64_t seed, std::uint64_t stream) : state_(simt::scattered(seed) ^ stream * simt::kSplitmixStep) {}
 
-    std::uint64_t next() { return mixed(state_ += kStep); }
+    std::uint64_t next() { return simt::scattered(state_ += simt::kSplitmixStep); }
 
     /// 0 to n - 1, n >= 1. The bias of the remainder is below 2^-50 for the small n that are asked for.
     std::int64_t below(std::int64_t n) { return std::int64_t(next() % std::uint64_t(n)); }
@@ -32,14 +34,6 @@ class Random {
     }
 
   private:
-    static constexpr std::uint64_t kStep = 0x9e3779b97f4a7c15;
-
-    static constexpr std::uint64_t mixed(std::uint64_t z) {
-        z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-        z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-        return z ^ (z >> 31);
-    }
-
     std::uint64_t state_;
 };
 

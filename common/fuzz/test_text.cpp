@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <cctype>
+#include <functional>
 #include <set>
+#include <vector>
 
 namespace ladder::fuzz {
 namespace {
@@ -216,8 +218,54 @@ void write_attention(Writer& writer, const Entry& entry, const Problem& p) {
         write_in_full(writer, entry, p);
 }
 
+/// A call of a backward pass on tensors that `of` makes of their names.
+std::string call_of_backward(const Entry& entry, const std::function<std::string(const char*)>& of) {
+    return fmt::format("{}({}, {}, {}, {}, {}, {}, x.options, {}, {})", entry.name, of("x.dout"), of("x.q"), of("x.k"),
+                       of("x.v"), of("x.out"), of("x.lse"), entry.more_arguments, of("x.dlse"));
+}
+
+void write_backward(Writer& writer, const Entry& entry, const Problem& p) {
+    for (const char* header : {"gradient_cases", "gradient_comparison", "test_device"})
+        writer.include(fmt::format("common/reference/{}.h", header));
+    const auto whole = [](const char* name) { return std::string(name); };
+    writer.line("const BackwardInputs x = make_backward_inputs(problem, test_device());");
+    writer.line("const AttentionGradients result = {};", call_of_backward(entry, whole));
+    writer.line("const Comparison verdict =");
+    writer.line("    compare_gradients(result, x.q, x.k, x.v, {{x.out, x.lse}}, x.dout, x.options, x.dlse);");
+    writer.line("EXPECT_TRUE(verdict.passed) << verdict.report;");
+    if (p.property == Property::none) return;
+    writer.include("common/reference/call_memory.h");
+    std::string of_whole = "{}";
+    if (p.property == Property::repeats_bitwise) {
+        writer.line("const simt::ScopedCpuWorkers other_workers({});", p.workers == 1 ? 2 : 1);
+        writer.line("const AttentionGradients again = {};", call_of_backward(entry, whole));
+    } else {
+        writer.line("const auto alone = [](const torch::Tensor& batch) {{ return batch.narrow(0, {}, 1); }};",
+                    p.attention.batch - 1);
+        writer.line("const AttentionGradients again =");
+        writer.line("    {};",
+                    call_of_backward(entry, [](const char* name) { return fmt::format("alone({})", name); }));
+        of_whole = "alone({})";
+    }
+    for (const char* gradient : {"dq", "dk", "dv"})
+        writer.line("EXPECT_TRUE(same_bits({}, again.{}));",
+                    fmt::format(fmt::runtime(of_whole), fmt::format("result.{}", gradient)), gradient);
+}
+
 void write_bad_call(Writer& writer, const Entry& entry, const Problem& p) {
     writer.include("common/reference/entry_checks.h");
+    if (entry.form == Form::backward) {
+        writer.line(
+            "const auto entry = [](const auto& q, const auto& k, const auto& v, const AttentionOptions& options) {{");
+        writer.line("    {}(q, q, k, v, q, q, options, {});", entry.name, entry.more_arguments);
+        writer.line("    return AttentionResult();");
+        writer.line("}};");
+        std::vector<std::string> masks;
+        for (const Mask mask : entry.masks) masks.push_back(code_of(mask));
+        writer.line("const EntryTraits traits{{.masks = {{{}}}}};", fmt::join(masks, ", "));
+        writer.line("EXPECT_TRUE(refuses_bad_input(entry, traits));  // {}", p.bad_call);
+        return;
+    }
     writer.line("EXPECT_TRUE(refuses_bad_input({}));  // {}", entry.name, p.bad_call);
 }
 
@@ -236,6 +284,8 @@ std::string as_test(const Entry& entry, const Problem& p, const std::string& ori
     write_case(writer, p.attention);
     if (entry.form == Form::softmax)
         write_softmax(writer, entry, p);
+    else if (entry.form == Form::backward)
+        write_backward(writer, entry, p);
     else
         write_attention(writer, entry, p);
     return writer.text(camel_case(entry.name) + "Fuzz", camel_case(describe(p)), origin);

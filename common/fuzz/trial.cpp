@@ -6,12 +6,15 @@
 #include <charconv>
 #include <limits>
 #include <stdexcept>
+#include <tuple>
 
 #include "common/attention/machine.h"
 #include "common/attention/outputs.h"
 #include "common/fuzz/bad_calls.h"
 #include "common/reference/call_memory.h"
 #include "common/reference/comparison.h"
+#include "common/reference/gradient_cases.h"
+#include "common/reference/gradient_comparison.h"
 #include "common/simt/device/device_profile.h"
 #include "common/simt/report/launch_log.h"
 #include "common/simt/report/machine_error.h"
@@ -56,12 +59,14 @@ struct Refusal {
 
 struct Called {
     AttentionResult result = {};
+    AttentionGradients gradients = {};  ///< of Form::backward, which has no result
     std::optional<Refusal> refusal = {};
     std::optional<Outcome> failure = {};
 };
 
 Called call(const Entry& entry, const Operands& operands, const Problem& problem) {
     try {
+        if (entry.form == Form::backward) return {.gradients = entry.differentiate(operands, problem)};
         return {.result = entry.call(operands, problem)};
     } catch (const simt::MachineError& error) {
         return {.failure = failed(std::string(simt::name_of(error.report().fault)), error.what())};
@@ -80,10 +85,13 @@ Called call(const Entry& entry, const Operands& operands, const Problem& problem
     }
 }
 
-Comparison compared(const Entry& entry, const Operands& operands, const Problem& problem,
-                    const AttentionResult& result) {
-    if (entry.form == Form::softmax) return reference::compare_softmax(result.out, operands.q);
-    return reference::compare_attention(result, operands.q, operands.k, operands.v, problem.attention.options,
+Comparison compared(const Entry& entry, const Operands& operands, const Problem& problem, const Called& called) {
+    if (entry.form == Form::softmax) return reference::compare_softmax(called.result.out, operands.q);
+    if (entry.form == Form::backward)
+        return reference::compare_gradients(called.gradients, operands.q, operands.k, operands.v,
+                                            {.out = operands.out, .lse = operands.lse}, operands.dout,
+                                            problem.attention.options, operands.dlse);
+    return reference::compare_attention(called.result, operands.q, operands.k, operands.v, problem.attention.options,
                                         operands.kv_lengths);
 }
 
@@ -95,6 +103,12 @@ Outcome judged(const Entry& entry, const Operands& operands, const Problem& prob
         inputs.emplace_back("v", operands.v);
     }
     if (operands.kv_lengths) inputs.emplace_back("kv_lengths", *operands.kv_lengths);
+    if (entry.form == Form::backward) {
+        inputs.emplace_back("out", operands.out);
+        inputs.emplace_back("lse", operands.lse);
+        inputs.emplace_back("dout", operands.dout);
+        inputs.emplace_back("dlse", operands.dlse);
+    }
     const reference::MemoryWatch watch(std::move(inputs));
 
     called = call(entry, operands, problem);
@@ -102,14 +116,19 @@ Outcome judged(const Entry& entry, const Operands& operands, const Problem& prob
     if (called.refusal) return {.verdict = Verdict::refused};
     for (const std::string& name : watch.written())
         return failed("wrote to its input", name + ": the entry wrote to its input");
-    const Comparison verdict = compared(entry, operands, problem, called.result);
+    const Comparison verdict = compared(entry, operands, problem, called);
     if (!verdict.passed) return failed("wrong answer", verdict.report);
     return {.share_of_bound = verdict.bound > 0 ? verdict.max_abs_error / verdict.bound : 0.0};
 }
 
-Outcome wrong_bits(const AttentionResult& a, const AttentionResult& b, const std::string& kind) {
-    if (!reference::same_bits(a.out, b.out)) return failed(kind, kind + ": out has other bits");
-    if (a.lse.defined() && !reference::same_bits(a.lse, b.lse)) return failed(kind, kind + ": lse has other bits");
+Outcome wrong_bits(const Called& a, const Called& b, const std::string& kind) {
+    for (const auto& [name, x, y] : {std::tuple("out", a.result.out, b.result.out),
+                                     {"lse", a.result.lse, b.result.lse},
+                                     {"dq", a.gradients.dq, b.gradients.dq},
+                                     {"dk", a.gradients.dk, b.gradients.dk},
+                                     {"dv", a.gradients.dv, b.gradients.dv}})
+        if (x.defined() && !reference::same_bits(x, y))
+            return failed(kind, fmt::format("{}: {} has other bits", kind, name));
     return {};
 }
 
@@ -122,12 +141,11 @@ bool aligned_alike(const Operands& a, const Operands& b) {
         };
         return aligned(x) == aligned(y);
     };
-    return alike(a.q, b.q) && alike(a.k, b.k) && alike(a.v, b.v);
+    return alike(a.q, b.q) && alike(a.k, b.k) && alike(a.v, b.v) && alike(a.dout, b.dout);
 }
 
 /// A call of `problem` again, in a way that must not matter.
-Outcome check_property(const Entry& entry, const Operands& operands, const Problem& problem,
-                       const AttentionResult& result) {
+Outcome check_property(const Entry& entry, const Operands& operands, const Problem& problem, const Called& called) {
     switch (problem.property) {
         case Property::none:
             return {};
@@ -135,23 +153,31 @@ Outcome check_property(const Entry& entry, const Operands& operands, const Probl
             const simt::ScopedCpuWorkers other_workers(problem.workers == 1 ? 2 : 1);
             const Called again = call(entry, operands, problem);
             if (again.failure) return *again.failure;
-            return wrong_bits(result, again.result, "a second call gives another result");
+            return wrong_bits(called, again, "a second call gives another result");
         }
         case Property::ignores_batch_neighbours: {
             const std::int64_t last = problem.attention.batch - 1;
             const auto alone = [last](const torch::Tensor& batch) {
                 return batch.defined() ? batch.narrow(0, last, 1) : batch;
             };
-            Operands sequence{.q = alone(operands.q), .k = alone(operands.k), .v = alone(operands.v)};
+            Operands sequence{.q = alone(operands.q),
+                              .k = alone(operands.k),
+                              .v = alone(operands.v),
+                              .out = alone(operands.out),
+                              .lse = alone(operands.lse),
+                              .dout = alone(operands.dout),
+                              .dlse = alone(operands.dlse)};
             if (operands.kv_lengths) sequence.kv_lengths = alone(*operands.kv_lengths);
             const Called again = call(entry, sequence, problem);
             if (again.failure) return *again.failure;
             if (!aligned_alike(operands, sequence)) {
-                const Comparison verdict = compared(entry, sequence, problem, again.result);
+                const Comparison verdict = compared(entry, sequence, problem, again);
                 return verdict.passed ? Outcome{} : failed("wrong answer", verdict.report);
             }
-            return wrong_bits({alone(result.out), alone(result.lse)}, again.result,
-                              "neighbours in the batch change the result");
+            const Called last_of_all{
+                .result = {alone(called.result.out), alone(called.result.lse)},
+                .gradients = {alone(called.gradients.dq), alone(called.gradients.dk), alone(called.gradients.dv)}};
+            return wrong_bits(last_of_all, again, "neighbours in the batch change the result");
         }
         case Property::ignores_splits: {
             Problem otherwise = problem;
@@ -193,7 +219,10 @@ Outcome try_bad_call(const Entry& entry, const std::string& name, torch::Device 
     if (found == calls.end()) throw std::invalid_argument(entry.name + " has no bad call \"" + name + "\"");
     const simt::LaunchLog log;
     try {
-        entry.call(found->operands, found->problem);
+        if (entry.form == Form::backward)
+            entry.differentiate(found->operands, found->problem);
+        else
+            entry.call(found->operands, found->problem);
     } catch (const std::exception& error) {
         const std::string message = reference::message_of(error);
         for (const std::string& word : found->mentions)
@@ -211,7 +240,7 @@ Outcome try_call(const Entry& entry, const Problem& problem, torch::Device devic
     const Outcome outcome = judged(entry, operands, problem, called);
     if (called.refusal) return check_refusal(entry, operands, problem, *called.refusal, device);
     if (outcome.verdict == Verdict::failed) return outcome;
-    const Outcome property = check_property(entry, operands, problem, called.result);
+    const Outcome property = check_property(entry, operands, problem, called);
     return property.verdict == Verdict::failed ? property : outcome;
 }
 
@@ -222,6 +251,10 @@ Operands make_operands(const Entry& entry, const Problem& problem, torch::Device
         const torch::Tensor x = reference::make_scores(problem.attention, device);
         if (const auto& n = problem.non_finite) x[n->index[2]][n->index[3]].fill_(value_of(n->value));
         return {.q = x};
+    }
+    if (entry.form == Form::backward) {
+        const reference::BackwardInputs x = reference::make_backward_inputs(problem.attention, device);
+        return {.q = x.q, .k = x.k, .v = x.v, .out = x.out, .lse = x.lse, .dout = x.dout, .dlse = x.dlse};
     }
     auto inputs = reference::make_inputs(problem.attention, device);
     Operands operands{.q = inputs.q, .k = inputs.k, .v = inputs.v};

@@ -2,9 +2,10 @@
 
 import re
 
-PIECE = re.compile(r"^ *<!-- (?:code|output|python|speed|exercises|timetable|steps)\b.*?<!-- end -->", re.DOTALL | re.MULTILINE)
+PIECE = re.compile(r"^ *<!-- (?:code|output|python|program|speed|exercises|timetable|steps)\b.*?<!-- end -->", re.DOTALL | re.MULTILINE)
 CODE = re.compile(r"^ *<!-- code: [^\n]*-->\n(.*?)<!-- end -->", re.DOTALL | re.MULTILINE)
 FENCE = re.compile(r"^( *)(`{3,}|~{3,}).*?^ *\2`*$", re.DOTALL | re.MULTILINE)
+TICKED = re.compile(r"(`+)(?!`)(?:(?!\n\n).)+?(?<!`)\1(?!`)", re.DOTALL)
 OTHER = re.compile(r"<!--.*?-->|\$\$.*?\$\$|(`+)(?!`)(?:(?!\n\n).)+?(?<!`)\1(?!`)|\$[^$\n]+\$|(?<=\])\([^)\s]*\)", re.DOTALL)
 
 

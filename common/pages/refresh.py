@@ -9,6 +9,7 @@ A piece stands between two comments on lines of their own, and everything betwee
   <!-- code: FILE | TEXT OF FIRST LINE | TEXT OF LAST LINE -->           lines of a file, its path relative to the page
   <!-- output: ARGUMENTS | TEXT OF FIRST LINE | TEXT OF LAST LINE -->    lines of what `ladder ARGUMENTS` prints
   <!-- python: FILE -->                                                  what a Python program prints, its path relative to the page
+  <!-- program: docs/NAME | TEXT OF FIRST LINE | TEXT OF LAST LINE -->   what a program of the build prints, right (exit 0) or wrong (1)
   <!-- speed -->   <!-- speed: 3 -->                                     recorded speeds, of all phases or of one
   <!-- exercises -->   <!-- exercises: 3 -->                             what there is to do, in all phases or in one
   <!-- timetable -->                                                     the chapters' minutes, added up
@@ -16,14 +17,15 @@ A piece stands between two comments on lines of their own, and everything betwee
 
 A piece goes from the one line that contains the first text to the next line from there that contains the last text. Without
 a last text it is that one line, without both it is everything. Space of any width in a text stands for space of any width.
-A text that no line has, or a first text that several lines have, is an error: nothing is quoted by accident. Lines that mark an
-exercise's solution in a kernel are not quoted; common/classroom/marks.py says which they are.
+A text that no line has, or a first text that several lines have, is an error: nothing is quoted by accident. Not quoted are the
+lines of a kernel that mark an exercise's solution (common/classroom/marks.py), and those by which a trace follows it (quoting.py).
 
 Times change from run to run. What a command printed with times in it is kept in docs/results/cpu/printed, and all pages quote the
 times of that one run; a command that now prints something else but times writes it anew.
 
-Beside the pieces three things are held true: sentences whose numbers facts.py can find out, the minutes that a chapter says it takes
-to read (computed from its words), and the words of wording.toml, which no page uses.
+Beside the pieces four things are held true: sentences whose numbers facts.py can find out, the minutes that a chapter says it takes
+to read (computed from its words), the words of wording.toml, which no page uses, and that prose has its symbols as formulas
+($S_{ij}$, not S_ij: symbols.py).
 """
 
 import argparse
@@ -40,18 +42,21 @@ import exercise_table
 import facts
 import reading
 import speed_table
+import symbols
 import wording
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "common/classroom"))
 import marks  # noqa: E402
+import quoting  # noqa: E402
 
 PROGRAM = ROOT / "build/common/cli/ladder"
 PAGES = ("*.md", "common/**/*.md", "docs/**/*.md", "phase*/**/*.md", "tests/**/*.md")
 TIMED_PAGES = ("docs/attention.md", "docs/primer.md", "phase*/README.md")
 PRINTED = "docs/results/cpu/printed"
+WIDTH = 110  # columns of code that a page shows side by side
 LANGUAGES = {".h": "cpp", ".cpp": "cpp", ".cuh": "cpp", ".cu": "cpp", ".py": "python", ".sh": "sh", ".cmake": "cmake"}
-MARKER = re.compile(r"( *)<!-- (code|output|python|speed|exercises|timetable|end)(?::\s+(.*?))? -->")
+MARKER = re.compile(r"( *)<!-- (code|output|python|program|speed|exercises|timetable|end)(?::\s+(.*?))? -->")
 FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 
@@ -82,20 +87,26 @@ def selected(lines, first, last, where):
 
 
 def code_lines(file):
-    """The lines of a file that a page may quote: those of a kernel without the marks of its exercises."""
-    text = file.read_text()
-    if file.suffix == ".cuh":
-        try:
-            text = marks.solution(text)
-        except marks.MarkError as problem:
-            raise Problem(f"{file.name}: {problem}") from problem
-    return text.splitlines()
+    """The lines of a file that a page may quote."""
+    try:
+        return quoting.quotable(file)
+    except marks.MarkError as problem:
+        raise Problem(f"{file.name}: {problem}") from problem
 
 
 def dedented(lines):
     """Without the indentation that all share. A line for the preprocessor (#pragma unroll) has none, and does not count."""
     margin = min((len(line) - len(line.lstrip()) for line in lines if line.strip() and not line.startswith("#")), default=0)
     return "\n".join(line.rstrip() if line.startswith("#") else line[margin:].rstrip() for line in lines).strip("\n")
+
+
+def folded(lines):
+    """Lines as wide as a page shows; what is over goes on below, indented further."""
+    found = []
+    for line in lines:
+        margin = " " * (len(line) - len(line.lstrip()))
+        found += textwrap.wrap(line.strip(), WIDTH, initial_indent=margin, subsequent_indent=margin) or [line]
+    return found
 
 
 def fenced(lines, language=""):
@@ -145,13 +156,20 @@ class Ladder:
         return lines
 
     def run(self, arguments):
+        return self.lines_of(f"ladder {arguments}", [self.program, *shlex.split(arguments)], accepted=(0,))
+
+    def neighbour(self, name):
+        """What another program of the same build prints. A wrong kernel's ends with 1, and its diagnosis is what is quoted."""
+        return self.lines_of(name, [self.program.resolve().parents[2] / name], accepted=(0, 1))
+
+    def lines_of(self, what, command, accepted):
         try:
-            result = subprocess.run([self.program, *shlex.split(arguments)], capture_output=True, text=True,
-                                    stdin=subprocess.DEVNULL, timeout=300, env={**os.environ, "NO_COLOR": "1"})
+            result = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300,
+                                    env={**os.environ, "NO_COLOR": "1"})
         except (OSError, subprocess.TimeoutExpired) as problem:
-            raise Problem(f"ladder {arguments}: {problem} (cmake --build build --target ladder_cli builds the programs)") from problem
-        if result.returncode != 0:
-            raise Problem(f"ladder {arguments}: exit code {result.returncode}: {result.stderr.strip()[-400:]}")
+            raise Problem(f"{what}: {problem} (cmake --build build --target ladder_cli builds the programs)") from problem
+        if result.returncode not in accepted:
+            raise Problem(f"{what}: exit code {result.returncode}: {result.stderr.strip()[-400:]}")
         return result.stdout.splitlines()
 
 
@@ -195,6 +213,8 @@ def piece(kind, said, page, root, ladder):
         if result.returncode != 0:
             raise Problem(f"python {what}: exit code {result.returncode}: {result.stderr.strip()[-400:]}")
         return fenced(selected(result.stdout.splitlines(), first, last, what))
+    if kind == "program":
+        return fenced(folded(selected(ladder.neighbour(what), first, last, what)))
     if kind == "output":
         return fenced(selected(ladder.lines(what), first, last, f"ladder {what}"))
     if kind in ("speed", "exercises"):
@@ -265,6 +285,8 @@ def main():
         if root == ROOT:
             problems += facts.problems(name, after, ladder)
         problems += wording.problems(name, after)
+        after = symbols.set_in_italics(name, after)
+        problems += symbols.problems(name, after)
         for problem in problems:
             print(f"{name}:{problem}", file=sys.stderr)
         failed = failed or bool(problems)

@@ -5,6 +5,8 @@ import os
 import pathlib
 
 PEERS = {"efficient": "memory-efficient", "torch": "torch::softmax", "fa2": "phase 3 without a mask"}
+TENSOR_CORE_PEERS = ("flash", "cuDNN")
+MULTIPLY = "TFLOP/s"
 CEILINGS = {"gemm_f32": "GEMM", "gemm_bf16": "bf16 GEMM", "copy": "copy", "read": "read stream"}
 
 
@@ -31,6 +33,16 @@ def shown(case, cases):
     return "dtype" in case["sweeps"] and case["problem"]["text"].startswith("bf16") and not any(t.startswith("bf16") for t in headlines)
 
 
+def in_16_bits(cases, shown_cases):
+    """Rows for what PyTorch reaches on the problems that are shown in float32, when it is given bfloat16: what people use, and what a
+    kernel without tensor cores is up against."""
+    for text in dict.fromkeys(c["problem"]["text"] for c in shown_cases):
+        twin = next((c for c in cases if c["problem"]["text"] == text.replace("f32", "bf16", 1)), None) if text.startswith("f32") else None
+        for m in twin["measurements"] if twin and twin["unit"] == MULTIPLY else ():
+            if m["role"] == "peer" and m["name"] in TENSOR_CORE_PEERS and "not_available" not in m:
+                yield row({**twin, "phase": "–"}, {**m, "name": f"PyTorch, {m['name']}", "ratios": {}})
+
+
 def table(report, phase):
     """Markdown for one report: where it was measured, and the cases that are shown, phase by phase or of one phase. Empty where it has
     none of them."""
@@ -41,10 +53,11 @@ def table(report, phase):
     lines = [f"On {machine}: {', '.join(versions)}; commit `{e['commit']}`, {e['date'][:10]}.", "",
              "| phase | kernel | work | speed | share of the ceiling | relative to PyTorch's kernels |",
              "|---|---|---|---|---|---|"]
-    for case in sorted(report["cases"], key=lambda c: c["phase"]):
-        if not shown(case, report["cases"]) or phase not in (None, case["phase"]):
-            continue
+    cases = [c for c in sorted(report["cases"], key=lambda c: c["phase"])
+             if shown(c, report["cases"]) and phase in (None, c["phase"])]
+    for case in cases:
         lines += [row(case, m) for m in case["measurements"] if m["role"] == "rung" and "not_available" not in m]
+    lines += in_16_bits(report["cases"], cases)
     return "\n".join(lines) if len(lines) > 4 else ""
 
 

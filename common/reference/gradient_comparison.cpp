@@ -15,26 +15,28 @@ ExpectedGradients::ExpectedGradients(const torch::Tensor& q, const torch::Tensor
     if (q.scalar_type() != torch::kFloat32) fair_ = gradients_low_precision(q, k, v, dout, options, dlse);
 }
 
+GradientComparisons ExpectedGradients::compare_each(const AttentionGradients& actual) const {
+    const auto judge = [&](const char* name, torch::Tensor AttentionGradients::*gradient) {
+        if (!fair_.dq.defined()) return compare_within(actual.*gradient, oracle_.*gradient, bound_.*gradient, name);
+        // error_floor() turns it back into the largest bound.
+        const double of_sums = (bound_.*gradient).max().item<double>() / (16.0 * std::numeric_limits<float>::epsilon());
+        return reference::compare(actual.*gradient, oracle_.*gradient, fair_.*gradient, of_sums, name, /*factor=*/3.0);
+    };
+    return {.dq = judge("dq", &AttentionGradients::dq),
+            .dk = judge("dk", &AttentionGradients::dk),
+            .dv = judge("dv", &AttentionGradients::dv)};
+}
+
 Comparison ExpectedGradients::compare(const AttentionGradients& actual) const {
-    const bool is_float32 = !fair_.dq.defined();
+    const GradientComparisons each = compare_each(actual);
     Comparison worst;
     bool passed = true;
     std::string report;
-    const auto judge = [&](const char* name, torch::Tensor AttentionGradients::*gradient) {
-        // error_floor() turns it back into the largest bound.
-        const auto of_sums = [&] {
-            return (bound_.*gradient).max().item<double>() / (16.0 * std::numeric_limits<float>::epsilon());
-        };
-        Comparison one = is_float32 ? compare_within(actual.*gradient, oracle_.*gradient, bound_.*gradient, name)
-                                    : reference::compare(actual.*gradient, oracle_.*gradient, fair_.*gradient,
-                                                         of_sums(), name, /*factor=*/3.0);
-        passed = passed && one.passed;
-        report += (report.empty() ? "" : one.passed ? "; " : "\n") + one.report;
-        if (worst.report.empty() || one.max_abs_error * worst.bound > worst.max_abs_error * one.bound) worst = one;
-    };
-    judge("dq", &AttentionGradients::dq);
-    judge("dk", &AttentionGradients::dk);
-    judge("dv", &AttentionGradients::dv);
+    for (const Comparison* one : {&each.dq, &each.dk, &each.dv}) {
+        passed = passed && one->passed;
+        report += (report.empty() ? "" : one->passed ? "; " : "\n") + one->report;
+        if (worst.report.empty() || one->max_abs_error * worst.bound > worst.max_abs_error * one->bound) worst = *one;
+    }
     worst.passed = passed;
     worst.report = report;
     return worst;

@@ -9,6 +9,11 @@
 
 namespace ladder::reference {
 
+/// A verdict on each gradient.
+struct GradientComparisons {
+    Comparison dq, dk, dv;
+};
+
 /// What the gradients of a problem must be, worked out once, for gradients that kernels made of `given`, the results of
 /// a forward pass. In float32 each element must keep to gradient_bound(); in 16 bits FlashAttention's rule for
 /// gradients holds:
@@ -24,6 +29,12 @@ class ExpectedGradients {
     /// `passed` and `report` cover dq, dk and dv; the numbers are those of the gradient that comes closest to its
     /// bound.
     Comparison compare(const AttentionGradients& actual) const;
+
+    /// Each for itself.
+    GradientComparisons compare_each(const AttentionGradients& actual) const;
+
+    /// By the oracle, in float64.
+    const AttentionGradients& oracle() const { return oracle_; }
 
   private:
     AttentionGradients oracle_;

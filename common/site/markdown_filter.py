@@ -4,6 +4,7 @@
 
   $…$ and $$…$$              Doxygen's formulas, outside code
   headings                   get the anchors that code hosts give them
+  <a id="…"></a>             an anchor of the writer's, such as that of a term in the glossary
   links to pages, headings   Doxygen's references, so that one to nowhere is a warning
   links to other files       repo/PATH, which build.py turns into the file's source page or a copy of the file
   pictures                   repo/PATH, of which build.py makes a copy
@@ -31,6 +32,7 @@ APART = re.compile(rf"""(?P<comment><!--.*?-->)
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(\s*<?([^()\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
 REFERENCE = re.compile(r"^(\[[^\]]+\]:\s*)(\S+)(.*)$")
 EXTERNAL = re.compile(r"[a-z][a-z0-9+.-]*:|//")
+ANCHOR = re.compile(r'<a id="([\w-]+)"></a>')
 HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*$")
 
 
@@ -92,8 +94,8 @@ def dead_links(text, page, root=pages.ROOT):
 
 
 def anchors(text):
-    """What a link may name after the #: headings below the title."""
-    taken, found = {}, set()
+    """What a link may name after the #: headings below the title, and the writer's own anchors."""
+    taken, found = {}, set(ANCHOR.findall(text))
     for line, is_prose in pages.outside_fences(text.splitlines()):
         if is_prose and (found_heading := HEADING.fullmatch(line)):
             name = pages.slug(found_heading.group(2), taken)
@@ -137,6 +139,7 @@ def prose(text, page, root):
     # Doxygen sees no bold and no italics next to code or a formula.
     text = re.sub(r"\*\*(?=\S)((?:(?!\n\n|\*\*).)+?)(?<=\S)\*\*", r"<b>\1</b>", text, flags=re.DOTALL)
     text = re.sub(r"(?<![*\w])\*(?=[^\s*])((?:(?!\n\n|\*).)*?\0(?:(?!\n\n|\*).)*?)(?<=\S)\*(?![*\w])", r"<em>\1</em>", text, flags=re.DOTALL)
+    text = ANCHOR.sub(lambda m: f"@anchor {pages.label(page)}--{m.group(1)} ", text)
     text = LINK.sub(lambda m: f"{m.group(1)}[{m.group(2)}]({target(m.group(3), page, root)})", text)
     text = "\n".join(REFERENCE.sub(lambda m: m.group(1) + target(m.group(2), page, root) + m.group(3), line)
                      for line in text.split("\n"))

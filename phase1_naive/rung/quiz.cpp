@@ -153,7 +153,7 @@ Question wall_b(Draw& draw) {
         .situation = fmt::format("On {} ({} bytes per block) scheme A stops at N = {} (B_r = 64, D = 128, float16). "
                                  "Scheme B takes V in tiles of {} rows; Q_i, K and S_i stay whole.",
                                  b.limits.name, L, a.largest_key_length, int(kValueTileRows)),
-        .ask = "What is the largest N that scheme B runs? (One key more or less is near enough.)",
+        .ask = "What is the largest N that scheme B runs? (One key too many or too few is near enough.)",
         .hint = "A key now costs a row of K and a column of S_i. What is there that does not depend on N?",
         .tolerance = 1.5 / double(b.largest_key_length),
         .source = launched(b),
@@ -215,7 +215,7 @@ std::vector<Topic> questions() {
             {"1.growth", "what twice the tokens cost", growth},
             {"1.scheme-a-keys", "how often scheme A reads K", scheme_a_keys},
             {"1.wall-a", "which N no longer fits scheme A", wall_a},
-            {"1.one-key-more", "what the device says to one key more", one_key_more},
+            {"1.one-key-more", "what the device says to another key", one_key_more},
             {"1.wall-b", "how far scheme B moves the wall", wall_b}};
 }
 

@@ -102,6 +102,48 @@ def rows_over_warps():
     return figure
 
 
+def register_tiling():
+    D, lanes = 64, LANES_PER_ROW
+    B_r, B_c = fa2_tiles(D)
+    rows = B_r // (FA2.number("kFa2Threads") // lanes)
+    columns = B_c // lanes
+    sizes = [(1, 1), (2, 2), (rows, columns), (2 * rows, 2 * columns)]
+    figure = Figure(
+        "Register tiling",
+        "A thread computes a rectangle of scores. For one element of the dot products it loads a number of Q_i for each row and "
+        "a number of K_j for each column, and multiplies each with each. "
+        + "; ".join(f"{r} by {c}: {r + c} loads for {r * c} multiply-adds" for r, c in sizes) + ".")
+    figure.text(MARGIN, 34, "A thread's scores, and what it loads for one step along *d*")
+    cell, gap, floor = 22, 34, 34 + 44 + 22 * (sizes[-1][0] + 1)
+    free = WIDTH - 2 * MARGIN - sum(cell * (c + 1) + 6 for _, c in sizes)
+    gap = free / (len(sizes) - 1)
+    x = MARGIN
+    for r, c in sizes:
+        left, top = x + cell + 6, floor - cell * r
+        for i in range(r):
+            figure.rect(x, top + cell * i, cell - 3, cell - 3, fill="q", line="q", round_=2)
+        for j in range(c):
+            figure.rect(left + cell * j, top - cell - 6, cell - 3, cell - 3, fill="k", line="k", round_=2)
+        for i in range(r):
+            for j in range(c):
+                figure.rect(left + cell * j, top + cell * i, cell - 3, cell - 3, fill="s", line="s", round_=2, width=1)
+        x += cell * (c + 1) + 6 + gap
+    top = floor + 40
+    for at, head in ((MARGIN, "rectangle"), (MARGIN + 180, "loads"), (MARGIN + 300, "multiply-adds"), (WIDTH - MARGIN, "loads per multiply-add")):
+        figure.text(at, top, head, size=15, colour="quiet", anchor="end" if at == WIDTH - MARGIN else "start")
+    for n, (r, c) in enumerate(sizes):
+        y, chapter = top + 26 * (n + 1), (r, c) == (rows, columns)
+        ratio = (r + c) / (r * c)
+        for at, words in ((MARGIN, f"{r} × {c}" + (", this kernel" if chapter else "")), (MARGIN + 180, f"{r + c}"), (MARGIN + 300, f"{r * c}"),
+                          (WIDTH - MARGIN, f"{ratio:g}" if ratio >= 1 else f"1/{1 / ratio:g}")):
+            figure.text(at, y, words, bold=chapter, anchor="end" if at == WIDTH - MARGIN else "start")
+    y = top + 26 * (len(sizes) + 1) + 14
+    for at, fill, words in ((MARGIN, "q", "of Q_i, loaded"), (MARGIN + 200, "k", "of K_j, loaded"), (MARGIN + 400, "s", "sums in registers")):
+        figure.rect(at, y - 14, 16, 16, fill=fill, line=fill, round_=2)
+        figure.text(at + 24, y, words, size=16)
+    return figure
+
+
 def padding():
     head_dim, element = 64, 4
     pitch = FA2.number("pitch", D=head_dim, element_bytes=element)
@@ -254,5 +296,5 @@ def machine():
     return figure
 
 
-FIGURES = {"fa2_loops": fa2_loops, "rows_over_warps": rows_over_warps, "padding": padding, "gpu": gpu, "machine": machine}
+FIGURES = {"fa2_loops": fa2_loops, "rows_over_warps": rows_over_warps, "register_tiling": register_tiling, "padding": padding, "gpu": gpu, "machine": machine}
 STAIRS = (("FlashAttention-2", "fa2_forward", "bf16 B4 H16 N4096 D64"), ("… with larger tiles *", "fa2_forward", "f32 B4 H16 N4096 D64"))

@@ -63,8 +63,8 @@ Question keys_read(Draw& draw) {
                         "and ask for the same keys, so a GPU's L2 serves most of it.",
                         tiles(N, kB_r)));
     q.wrong(bytes(K),
-            "That is phase 2, where a tile of keys stays and the queries go by. Turning the loops round turns "
-            "this round, too.");
+            "That is phase 2, where a tile of keys stays and the queries go by. Swapping the loops "
+            "changes that.");
     q.wrong(bytes(K * tiles(N, kB_c)),
             "B_c, the keys in a tile, sets how often the barriers come. How often K is read "
             "depends on the tiles of queries.");

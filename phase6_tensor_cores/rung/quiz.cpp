@@ -169,7 +169,7 @@ Question products(Draw& draw) {
                .ask = "How many mma does a warp issue for one tile of keys?",
                .hint = "Cut S = Q K^T into pieces of 16 x 8, and its inner dimension into 16. Then the same for P V.",
                .tolerance = 0,
-               .source = fmt::format("{}: what its warps do together for one tile more, without ldmatrix, shuffles "
+               .source = fmt::format("{}: what its warps do together for another tile, without ldmatrix, shuffles "
                                      "and the vote",
                                      kSource),
                .command = fmt::format("./ladder profile 6 --heads 1 --queries 64 --keys 128 --head-dim {} --dtype f16 "
@@ -202,7 +202,7 @@ Question wavefronts(Draw& draw) {
                .ask = "How many wavefronts of shared memory does it take?",
                .hint = "32 banks of 4 bytes are 128 bytes. In which banks do rows 0, 1, 2, … of a matrix begin?",
                .tolerance = 0,
-               .source = fmt::format("{}: the reads of one tile more, and what they took", kSource),
+               .source = fmt::format("{}: the reads of another tile, and what they took", kSource),
                .command = fmt::format("./ladder profile 6 --heads 1 --queries 64 --keys 128 --head-dim {} --dtype f16 "
                                       "--no-causal",
                                       D),

@@ -114,8 +114,8 @@ Question passes(Draw& draw) {
             "of the two products?",
         .tolerance = 0,
         .source =
-            "hopper_plain_forward on the CPU machine, with the limits of NVIDIA H100: what it read for one "
-            "tile more",
+            "hopper_plain_forward on the CPU machine, with the limits of NVIDIA H100: what it read for "
+            "another tile",
         .command = fmt::format("./ladder profile 7 --profile h100 --heads 1 --queries 64 --keys 256 --head-dim {} "
                                "--dtype f16 --no-causal",
                                D),

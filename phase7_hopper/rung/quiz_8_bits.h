@@ -14,7 +14,7 @@ namespace ladder::phase7_hopper {
 
 inline quiz::Question stored_number(quiz::Draw& draw) {
     using quiz::words;
-    const float x = float(draw({23, 29, 45, 53})) / 10.0f;
+    const float x = float(draw({23, 27, 47, 53})) / 10.0f;
     const int e = draw({-6, -2, 1});
     const float scale = std::ldexp(1.0f, e);
     const auto stored = [&](float code) { return words(fmt::format("{:g}", code * scale)); };

@@ -101,6 +101,17 @@ AssertionResult quantizing_keeps_products(torch::ScalarType dtype, bool rotated,
     return AssertionFailure() << "products err by " << error << " of themselves, values by " << of_values;
 }
 
+/// A block that ends between the largest code and the next power of 2 takes the next exponent.
+AssertionResult largest_elements_fit(torch::ScalarType dtype) {
+    const simt::ScopedCpuDevice imitated(small_h100());
+    const torch::Tensor x = at::full({1, 1, 150, 40}, 1.95, dtype);
+    const Fp8Operands codes = quantize_to_8_bits(x, x, x, {}, {.rotated = false});
+    const torch::Tensor got = fp8::values_of_v(codes).slice(3, 0, 40);
+    const double error = (got / x.to(at::kDouble) - 1.0).abs().max().item<double>();
+    if (error <= 1.0 / 16) return AssertionSuccess();
+    return AssertionFailure() << "a number errs by " << error << " of itself; half a step is 1/16";
+}
+
 }  // namespace
 
 std::vector<Trial> trials(torch::ScalarType dtype) {
@@ -187,6 +198,7 @@ std::vector<Trial> trials(torch::ScalarType dtype) {
         trials.push_back(trial(name, [dtype, rotated = rotated, turned = turned] {
             return quantizing_keeps_products(dtype, rotated, turned);
         }));
+    trials.push_back(trial("fp8_largest_fit", [dtype] { return largest_elements_fit(dtype); }));
     return trials;
 }
 

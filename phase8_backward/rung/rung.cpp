@@ -2,6 +2,7 @@
 #include "common/reference/gradient_comparison.h"
 #include "common/reference/oracle.h"
 #include "common/rung/attention_rung.h"
+#include "common/rung/fuzz_entry.h"
 #include "common/rung/phase.h"
 #include "phase8_backward/backward.h"
 
@@ -49,6 +50,22 @@ std::vector<Rung> rungs(const RungInput& input) {
                     "The same with five products in place of seven: the block that has dS adds to dQ in global memory, "
                     "in an order that no two runs share.",
                     input, DqGather::atomics)};
+}
+
+fuzz::Entry fuzz_entry(DqGather gather) {
+    fuzz::Entry entry{.name = "plain_backward",
+                      .header = "phase8_backward/backward.h",
+                      .test_file = "phase8_backward/backward_test.cpp",
+                      .form = fuzz::Form::backward};
+    entry.repeats = gather == DqGather::second_pass;
+    entry.masks = {Mask::none, Mask::causal_bottom_right, Mask::causal_top_left};
+    entry.most_work /= 3;  // five products, or seven
+    entry.differentiate = [gather](const fuzz::Operands& t, const fuzz::Problem& p) {
+        return plain_backward(t.dout, t.q, t.k, t.v, t.out, t.lse, p.attention.options, {.gather = gather},
+                              t.dlse.defined() ? std::optional(t.dlse) : std::nullopt);
+    };
+    if (gather == DqGather::atomics) entry.more_arguments = "{.gather = DqGather::atomics}";
+    return entry;
 }
 
 bench::Entry bench_entry(const char* name, const char* colour, DqGather gather) {
@@ -100,6 +117,7 @@ Phase describe() {
     return {.title = "backward",
             .causal_mask = CausalMask::unless_refused,
             .rungs = rungs,
+            .fuzz_entries = {fuzz_entry(DqGather::second_pass), fuzz_entry(DqGather::atomics)},
             .bench_entries = {bench_entry("plain_backward", "#4f9a94", DqGather::second_pass),
                               bench_entry("plain_backward_atomics", "#8fc2bd", DqGather::atomics)},
             .bench_cases = bench_cases};

@@ -198,7 +198,7 @@ class Exercises(unittest.TestCase):
             self.assertTrue(e.kind == "fix" or lines, e.id)
 
     def test_a_budget_is_understood(self):
-        names = {name: 1 for name in "B Hq Hkv Sq Sk D element splits keys tile_keys tiles_of_32 pages rows N P W blocks places tiles most".split()}
+        names = {name: 1 for name in "B Hq Hkv Sq Sk D element splits keys tile_keys tile_queries tiles_of_32 pages rows N P W blocks places tiles most".split()}
         for e in self.KNOWN:
             for budget in e.budgets:
                 budgets.evaluate(budget.expression, {**budgets.counters_of([]), **names})

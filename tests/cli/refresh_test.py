@@ -359,7 +359,23 @@ class Tables(Book):
         self.page.write_text("<!-- speed -->\n<!-- end -->\n")
         self.refreshed_page()
         self.assertIn("| 0 | softmax |", self.page.read_text())
+        self.assertNotIn("PyTorch, flash", self.page.read_text())
         self.assert_refused("<!-- speed: three -->\n<!-- end -->\n", '"three" is not the number of a phase')
+
+
+    def test_speeds_in_float32_have_those_in_16_bits_beside_them(self):
+        def case(phase, text, sweeps, *measurements):
+            return {"phase": phase, "unit": "TFLOP/s", "ceiling": "gemm_bf16", "sweeps": sweeps, "problem": {"text": text},
+                    "measurements": [{"role": role, "name": name, "rate": rate, "right": True, "ratios": {}} for role, name, rate in measurements]}
+        environment = {"device_name": "GPU", "driver": "1", "cuda": "2", "torch": "3", "cudnn": "4", "commit": "abc", "date": "2026-01-01"}
+        self.write("docs/results/gpu/bench.json", json.dumps({"environment": environment, "teaching_machine": False, "cases": [
+            case(1, "f32 N64", ["headline"], ("rung", "standard", 8.0)),
+            case(3, "bf16 N64", ["dtype"], ("rung", "fa2", 26.0), ("peer", "flash", 302.0), ("peer", "math", 17.0), ("peer", "cuDNN", 481.0))]}))
+        self.page.write_text("<!-- speed: 1 -->\n<!-- end -->\n")
+        self.refreshed_page()
+        self.assertIn("| 1 | standard | f32 N64 | 8 TFLOP/s | – | – |\n| – | PyTorch, flash | bf16 N64 | 302 TFLOP/s | – | – |\n"
+                      "| – | PyTorch, cuDNN | bf16 N64 | 481 TFLOP/s |", self.page.read_text())
+        self.assertNotIn("math", self.page.read_text())
 
 
 class Wording(Book):
@@ -384,6 +400,71 @@ class Wording(Book):
         for words in ('phase0_x/exercises/exercises.toml:3: "dear"', 'phase0_x/rung/quiz.cpp:2: "mended"', 'phase0_x/rung/quiz.cpp:3: "held against"'):
             self.assertIn(words, result.stderr)
         self.assertNotIn("quiz.cpp:1", result.stderr)
+
+
+WATCHED = """void kernel() {
+    watch_state(row, m,
+                l);
+    m = 1;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) watch_score(row, i);
+    for (int i = 0; i < 2; ++i)
+        for (int j = 0; j < 2; ++j)
+            watch_score(i, j,
+                        0);
+    for (int i = 0; i < 2; ++i) {
+        if (i) watch_sum(row, l);
+        l = 2;
+    }
+}
+"""
+
+UNWATCHED = """void kernel() {
+    m = 1;
+    for (int i = 0; i < 2; ++i) {
+        l = 2;
+    }
+}
+"""
+
+
+class Quoting(Book):
+    def test_what_a_trace_needs_is_not_quoted(self):
+        self.write("phase0_x/kernel.cuh", WATCHED)
+        self.page.write_text("# Phase 0\n\n<!-- code: kernel.cuh -->\n<!-- end -->\n")
+        self.refreshed_page()
+        self.assertIn(f"```cpp\n{UNWATCHED}```", self.page.read_text())
+
+    def test_another_program_of_the_build_and_its_diagnosis(self):
+        self.write("build/common/cli/ladder", LADDER)
+        program = self.write("build/docs/smooth", "#!/bin/sh\necho a fault: the 3rd\necho '  " + "word " * 30 + "'\nexit 1\n")
+        program.chmod(0o755)
+        self.page.write_text("# Phase 0\n\n<!-- program: docs/smooth -->\n<!-- end -->\n")
+        result = self.refresh("--program", self.root / "build/common/cli/ladder")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertIn("```\na fault: the 3rd\n  " + " ".join(["word"] * 21) + "\n  " + " ".join(["word"] * 9) + "\n```", self.page.read_text())
+        program.write_text("#!/bin/sh\nexit 2\n")
+        result = self.refresh("--program", self.root / "build/common/cli/ladder")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("docs/smooth: exit code 2", result.stderr)
+
+
+class Symbols(Book):
+    def test_raw_symbols_become_formulas(self):
+        self.page.write_text("# Phase 0: S_ij\n\nS_ij = Q_i K_j^T, `K_j`, O_i += P_ij V_j\n(B_r is 64) $m_i$, exp(LSE_p) in kernel_x.h "
+                             "and K_j(2)\n\n```\nK_j\n```\n\n![Q_i](q.svg) <code>V_j</code>\n")
+        self.assertEqual(self.refresh("--check").returncode, 1)
+        self.refreshed_page()
+        self.assertEqual(self.page.read_text(), "# Phase 0: S_ij\n\n$S_{ij} = Q_i K_j^T$, `K_j`, $O_i \\mathrel{+}= P_{ij} V_j$\n"
+                         "($B_r$ is 64) $m_i$, exp($\\text{LSE}_p$) in kernel_x.h and K_j(2)\n\n```\nK_j\n```\n\n![Q_i](q.svg) <code>V_j</code>\n")
+        self.assertEqual(self.refresh("--check").returncode, 0)
+
+    def test_one_notation(self):
+        self.assert_refused("# Phase 0\n\nSo it is. $\\square$\n", ":3: \"\\square\": a proof ends with ∎")
+        self.assert_refused("# Phase 0\n\n$m + \\log l$\n", ":3: \"\\log\"")
+        self.assert_refused("# Phase 0\n\n$\\hat O$\n", ":3: \"\\hat O\"")
+        self.page.write_text("# Phase 0\n\n`log 2` and $\\log_2 e$ ∎\n")
+        self.refreshed_page()
 
 
 class Facts(unittest.TestCase):

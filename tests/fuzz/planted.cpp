@@ -7,6 +7,7 @@
 
 #include "common/attention/check.h"
 #include "common/attention/outputs.h"
+#include "common/reference/gradient_oracle.h"
 #include "common/reference/oracle.h"
 #include "common/simt/simt.h"
 
@@ -41,6 +42,17 @@ AttentionResult honest_decode(const Operands& t, const Problem& p) {
     if (p.splits && (*p.splits < 1 || *p.splits > 1024))
         throw std::invalid_argument("splits: it is " + std::to_string(*p.splits));
     return attend(t, p.attention.options);
+}
+
+AttentionGradients honest_backward(const Operands& t, const Problem& p) {
+    check_attention(t.q, t.k, t.v, p.attention.options, {Mask::none});
+    const bool belongs = t.dout.sizes() == t.q.sizes() && t.out.sizes() == t.q.sizes() &&
+                         t.lse.scalar_type() == torch::kFloat32 && t.dlse.dim() == 3;
+    if (!belongs)
+        throw std::invalid_argument("dout: [2, 2, 2, 16], out: [2, 2, 3, 8], lse: Double, or dlse: of rank 2");
+    const AttentionGradients exact = reference::gradient_oracle(t.q, t.k, t.v, t.dout, p.attention.options, t.dlse);
+    const auto dtype = t.q.scalar_type();
+    return {exact.dq.to(dtype), exact.dk.to(dtype), exact.dv.to(dtype)};
 }
 
 /// The honest entry, unless `mistaken` says so; then what `spoil` makes of its operands, problem or result.
@@ -308,6 +320,21 @@ Planted softmax_drops_the_tail() {
             .lines = {"make_scores(problem, test_device())", "problem.key_length = 33;"}};
 }
 
+Planted adds_too_much_to_keys_of_the_second_tile() {
+    Entry entry = honest_entry(Form::backward);
+    entry.differentiate = [](const Operands& t, const Problem& p) {
+        const AttentionGradients right = honest_backward(t, p);
+        if (t.k.size(2) > 64) right.dk.narrow(2, 64, 1).add_(1);
+        return right;
+    };
+    return {.name = "AddsTooMuchToKeysOfTheSecondTile",
+            .entry = entry,
+            .kind = "wrong answer",
+            .smallest = "f32_q1_k65_d1",
+            .lines = {"const BackwardInputs x = make_backward_inputs(problem, test_device());",
+                      "planted(x.dout, x.q, x.k, x.v, x.out, x.lse, x.options, {}, x.dlse)"}};
+}
+
 }  // namespace
 
 Entry honest_entry(Form form) {
@@ -320,6 +347,10 @@ Entry honest_entry(Form form) {
                 .call = form == Form::softmax  ? Call(honest_softmax)
                         : form == Form::decode ? Call(honest_decode)
                                                : Call(honest_attention)};
+    if (form == Form::backward) {
+        entry.call = {};
+        entry.differentiate = honest_backward;
+    }
     if (form == Form::decode) entry.masks = {Mask::none, Mask::causal_bottom_right};
     return entry;
 }
@@ -328,6 +359,7 @@ std::ostream& operator<<(std::ostream& stream, const Planted& planted) { return 
 
 std::vector<Planted> planted_mistakes() {
     return {drops_last_key(),
+            adds_too_much_to_keys_of_the_second_tile(),
             drops_last_key_beyond_a_tile(),
             nan_without_mask(),
             wrong_grouped_head(),

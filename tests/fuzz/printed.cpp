@@ -345,6 +345,89 @@ TEST(SafeSoftmaxFuzz, F32Q3K33D16RisingScoresQPaddedRowsQ00232NaNCalledTwice) {
 #include <cmath>
 
 #include "common/attention/outputs.h"
+#include "common/reference/call_memory.h"
+#include "common/reference/gradient_cases.h"
+#include "common/reference/gradient_comparison.h"
+#include "common/reference/test_device.h"
+#include "common/simt/device/device.h"
+#include "phase8_backward/backward.h"
+
+namespace ladder {
+namespace {
+
+using namespace reference;
+
+// Found by ./ladder fuzz --seed 1 --problem 2.
+TEST(PlainBackwardFuzz, F32B2Q5K65D16TopLeftCalledTwice) {
+    const PoisonOutputs poison_outputs;
+    AttentionCase problem;
+    problem.batch = 2;
+    problem.query_length = 5;
+    problem.key_length = 65;
+    problem.head_dim = 16;
+    problem.options.mask = Mask::causal_top_left;
+    const BackwardInputs x = make_backward_inputs(problem, test_device());
+    const AttentionGradients result = plain_backward(x.dout, x.q, x.k, x.v, x.out, x.lse, x.options, {}, x.dlse);
+    const Comparison verdict =
+        compare_gradients(result, x.q, x.k, x.v, {x.out, x.lse}, x.dout, x.options, x.dlse);
+    EXPECT_TRUE(verdict.passed) << verdict.report;
+    const simt::ScopedCpuWorkers other_workers(2);
+    const AttentionGradients again = plain_backward(x.dout, x.q, x.k, x.v, x.out, x.lse, x.options, {}, x.dlse);
+    EXPECT_TRUE(same_bits(result.dq, again.dq));
+    EXPECT_TRUE(same_bits(result.dk, again.dk));
+    EXPECT_TRUE(same_bits(result.dv, again.dv));
+}
+
+}  // namespace
+}  // namespace ladder
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "common/attention/outputs.h"
+#include "common/reference/call_memory.h"
+#include "common/reference/gradient_cases.h"
+#include "common/reference/gradient_comparison.h"
+#include "common/reference/test_device.h"
+#include "phase8_backward/backward.h"
+
+namespace ladder {
+namespace {
+
+using namespace reference;
+
+// Found by ./ladder fuzz --seed 1 --problem 2.
+TEST(PlainBackwardFuzz, F32B2Q5K65D16TopLeftWithAndWithoutBatchNeighbours) {
+    const PoisonOutputs poison_outputs;
+    AttentionCase problem;
+    problem.batch = 2;
+    problem.query_length = 5;
+    problem.key_length = 65;
+    problem.head_dim = 16;
+    problem.options.mask = Mask::causal_top_left;
+    problem.seed = 1;
+    const BackwardInputs x = make_backward_inputs(problem, test_device());
+    const AttentionGradients result = plain_backward(x.dout, x.q, x.k, x.v, x.out, x.lse, x.options, {}, x.dlse);
+    const Comparison verdict =
+        compare_gradients(result, x.q, x.k, x.v, {x.out, x.lse}, x.dout, x.options, x.dlse);
+    EXPECT_TRUE(verdict.passed) << verdict.report;
+    const auto alone = [](const torch::Tensor& batch) { return batch.narrow(0, 1, 1); };
+    const AttentionGradients again =
+        plain_backward(alone(x.dout), alone(x.q), alone(x.k), alone(x.v), alone(x.out), alone(x.lse), x.options, {}, alone(x.dlse));
+    EXPECT_TRUE(same_bits(alone(result.dq), again.dq));
+    EXPECT_TRUE(same_bits(alone(result.dk), again.dk));
+    EXPECT_TRUE(same_bits(alone(result.dv), again.dv));
+}
+
+}  // namespace
+}  // namespace ladder
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "common/attention/outputs.h"
 #include "common/reference/entry_checks.h"
 #include "phase3_fa2/fa2.h"
 
@@ -357,6 +440,33 @@ using namespace reference;
 TEST(Fa2ForwardFuzz, RefusesScaleNan) {
     const PoisonOutputs poison_outputs;
     EXPECT_TRUE(refuses_bad_input(fa2_forward));  // scale_nan
+}
+
+}  // namespace
+}  // namespace ladder
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "common/attention/outputs.h"
+#include "common/reference/entry_checks.h"
+#include "phase8_backward/backward.h"
+
+namespace ladder {
+namespace {
+
+using namespace reference;
+
+// Found by ./ladder fuzz --seed 1 --problem 2.
+TEST(PlainBackwardFuzz, RefusesScaleNan) {
+    const PoisonOutputs poison_outputs;
+    const auto entry = [](const auto& q, const auto& k, const auto& v, const AttentionOptions& options) {
+        plain_backward(q, q, k, v, q, q, options, {});
+        return AttentionResult();
+    };
+    const EntryTraits traits{.masks = {Mask::none, Mask::causal_bottom_right, Mask::causal_top_left}};
+    EXPECT_TRUE(refuses_bad_input(entry, traits));  // scale_nan
 }
 
 }  // namespace

@@ -20,7 +20,10 @@ std::string printed() {
     const Entry fa2 = entry_of("fa2_forward", "phase3_fa2/fa2", Form::attention),
                 blocked = entry_of("q_blocked_attention", "phase1_naive/naive", Form::blocked),
                 decode = entry_of("flash_decode", "phase5_decoding/decode", Form::decode),
-                softmax = entry_of("safe_softmax", "phase0_softmax/softmax", Form::softmax);
+                softmax = entry_of("safe_softmax", "phase0_softmax/softmax", Form::softmax),
+                of_backward = entry_of("plain_backward", "phase8_backward/backward", Form::backward);
+    Entry backward = of_backward;
+    backward.masks = {Mask::none, Mask::causal_bottom_right, Mask::causal_top_left};
     std::string text;
     const auto add = [&](const Entry& entry, const Problem& problem) {
         text += (text.empty() ? "" : "\n") + as_test(entry, problem, kOrigin);
@@ -80,9 +83,19 @@ std::string printed() {
     scores.attention.layouts.q = reference::Layout::padded_rows;
     add(softmax, scores);
 
+    Problem gradients;
+    gradients.attention = {.batch = 2, .query_length = 5, .key_length = 65, .head_dim = 16};
+    gradients.attention.options.mask = Mask::causal_top_left;
+    gradients.property = Property::repeats_bitwise;
+    add(backward, gradients);
+    gradients.property = Property::ignores_batch_neighbours;
+    gradients.attention.seed = 1;
+    add(backward, gradients);
+
     Problem bad;
     bad.bad_call = "scale_nan";
     add(fa2, bad);
+    add(backward, bad);
     return text;
 }
 

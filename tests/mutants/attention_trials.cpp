@@ -1,5 +1,6 @@
 // What wrong host code is put through: the entries of several phases, with their right kernels.
 
+#include <functional>
 #include <limits>
 #include <string>
 #include <utility>
@@ -7,6 +8,8 @@
 #include "common/attention/check.h"
 #include "common/attention/outputs.h"
 #include "common/reference/bad_inputs.h"
+#include "common/reference/gradient_cases.h"
+#include "common/reference/gradient_comparison.h"
 #include "common/simt/device/device.h"
 #include "common/simt/memory/global_memory.h"
 #include "phase2_fa1/fa1.h"
@@ -15,6 +18,7 @@
 #include "phase5_decoding/decode.h"
 #include "phase5_decoding/split_plan.h"
 #include "phase6_tensor_cores/mma.h"
+#include "phase8_backward/backward.h"
 #include "tests/mutants/trials.h"
 
 namespace ladder::mutants {
@@ -126,6 +130,37 @@ AssertionResult tells_what_tiles_need(int shared_bytes) {
     return AssertionSuccess();
 }
 
+/// Gradients of a group of heads, with a loss that looks at LSE.
+AssertionResult differentiates(torch::ScalarType dtype, DqGather gather) {
+    reference::AttentionCase problem{
+        .query_heads = 2, .query_length = 40, .key_length = 70, .head_dim = 16, .options = {.scale = 0.3}, .seed = 6};
+    problem.dtype = dtype;
+    const reference::BackwardInputs x = reference::make_backward_inputs(problem, torch::kCPU);
+    const AttentionGradients result =
+        plain_backward(x.dout, x.q, x.k, x.v, x.out, x.lse, x.options, {.gather = gather}, x.dlse);
+    const auto verdict = reference::compare_gradients(result, x.q, x.k, x.v, {x.out, x.lse}, x.dout, x.options, x.dlse);
+    if (verdict.passed) return AssertionSuccess();
+    return AssertionFailure() << verdict.report;
+}
+
+/// A call that would be accepted, but for what `spoil` does to it.
+AssertionResult refuses_to_differentiate(const std::string& name,
+                                         const std::function<void(reference::BackwardInputs&)>& spoil) {
+    reference::BackwardInputs x =
+        reference::make_backward_inputs({.query_length = 4, .key_length = 6, .head_dim = 8}, torch::kCPU);
+    spoil(x);
+    return reference::throws_mentioning(
+        [&] { plain_backward(x.dout, x.q, x.k, x.v, x.out, x.lse, x.options, {}, x.dlse); }, {name + ":"});
+}
+
+AssertionResult refuses_an_unknown_gather() {
+    const reference::BackwardInputs x =
+        reference::make_backward_inputs({.query_length = 4, .key_length = 6, .head_dim = 8}, torch::kCPU);
+    return reference::throws_mentioning(
+        [&] { plain_backward(x.dout, x.q, x.k, x.v, x.out, x.lse, x.options, {.gather = static_cast<DqGather>(7)}); },
+        {"gather:", "7"});
+}
+
 }  // namespace
 
 std::vector<Trial> trials(torch::ScalarType dtype) {
@@ -203,6 +238,23 @@ std::vector<Trial> trials(torch::ScalarType dtype) {
     add_check("length_negative", [] { return refuses_lengths({40, -1}); });
     add_check("no_splits", [] { return refuses_splits(0); });
     add_check("too_many_splits", [] { return refuses_splits(kMaxSplits + 1); });
+    for (const auto type : {torch::kFloat32, torch::kFloat16}) {
+        add_check("gradients", [type] { return differentiates(type, DqGather::second_pass); });
+        add_check("gradients_by_atomics", [type] { return differentiates(type, DqGather::atomics); });
+    }
+    using reference::BackwardInputs;
+    add_check("dout_too_short", [] {
+        return refuses_to_differentiate("dout", [](BackwardInputs& x) { x.dout = x.dout.narrow(2, 0, 3); });
+    });
+    add_check("out_in_float16", [] {
+        return refuses_to_differentiate("out", [](BackwardInputs& x) { x.out = x.out.to(torch::kFloat16); });
+    });
+    add_check("lse_too_short",
+              [] { return refuses_to_differentiate("lse", [](BackwardInputs& x) { x.lse = x.lse.narrow(2, 0, 3); }); });
+    add_check("dlse_too_short", [] {
+        return refuses_to_differentiate("dlse", [](BackwardInputs& x) { x.dlse = x.dlse.narrow(2, 0, 3); });
+    });
+    add_check("unknown_gather", refuses_an_unknown_gather);
     return trials;
 }
 

@@ -476,6 +476,123 @@ TEST_F(NamedBarrierModel, WaitForAllWhoAreToCome) {
                   {.fault = Fault::deadlock, .first = {0, "all but one"}, .says = {"(63 of 64 threads so far)"}});
 }
 
+// --- half full at the end --------------------------------------------------------------------------------------------
+
+TEST_F(NamedBarrierModel, NobodyEverWaits) {
+    checks.expect(
+        {.block = 96},
+        [] {
+            if (threadIdx.x >= 32) arrive_threads(3, 96);  // @for nobody
+        },
+        {.fault = Fault::barrier_misuse,
+         .first = {32, "for nobody"},
+         .says = {"the block ends while barrier 3 is half full: threads 32 to 95 called arrive_threads(3, 96), "
+                  "32 more are missing, and in the whole launch nobody ever waits there",
+                  "let them call sync_threads(3, 96)"}});
+}
+
+TEST_F(NamedBarrierModel, TheWaitIsAtAnotherBarrier) {
+    checks.expect({.block = 64},
+                  [] {
+                      if (threadIdx.x < 32)
+                          sync_threads(2, 32);
+                      else
+                          arrive_threads(3, 64);  // @at barrier 3
+                  },
+                  {.fault = Fault::barrier_misuse,
+                   .first = {32, "at barrier 3"},
+                   .says = {"barrier 3", "threads 32 to 63", "32 more"}});
+}
+
+TEST_F(NamedBarrierModel, TwoComeAndTheThirdIsMissing) {
+    checks.expect({.block = 128},
+                  [] {
+                      if (threadIdx.x < 32) arrive_threads(3, 96);   // @the first
+                      if (threadIdx.x >= 96) arrive_threads(3, 96);  // @the second
+                  },
+                  {.fault = Fault::barrier_misuse,
+                   .first = {0, "the first"},
+                   .second = {127, "the second"},
+                   .says = {"threads 0 to 31, 96 to 127 called arrive_threads(3, 96), 32 more are missing"}});
+}
+
+TEST_F(NamedBarrierModel, TheLowestOfTheBlocksThatNobodyWaitsIn) {
+    for (const int workers : {1, 3}) {
+        const Workers some(workers);
+        checks.expect({.grid = 6, .block = 64},
+                      [] {
+                          if (blockIdx.x >= 2 && threadIdx.x < 32) arrive_threads(3, 64);  // @from block 2 on
+                      },
+                      {.fault = Fault::barrier_misuse, .block = {2, 0, 0}, .first = {0, "from block 2 on"}});
+    }
+}
+
+TEST_F(NamedBarrierModel, OneLaneArrivesForItsWarp) {
+    checks.expect(
+        {.block = 64},
+        [] {
+            sync_threads(3, 64);
+            if (is_thread(39)) arrive_threads(3, 64);  // @a lane alone
+        },
+        {.fault = Fault::barrier_misuse,
+         .first = {39, "a lane alone"},
+         .says = {"thread 39 called arrive_threads(3, 64), 63 more are missing; of warp 1 some lanes came, and "
+                  "others did not",
+                  "elect_one()"}});
+}
+
+/// `warps` warps in turns, of which each lets all others know, as the warpgroups of FlashAttention-3 do: the last
+/// arrivals are for nobody.
+void turns_without_an_end(int warps, int rounds) {
+    const auto tile = SharedArena().tile<float, 1, 64>("tile");
+    const int me = int(threadIdx.x / 32), threads = 32 * warps;
+    if (is_thread(0)) tile(0, 0) = 0;
+    __syncthreads();
+    for (int other = 0; other < me; ++other) arrive_threads(1 + other, threads);
+    for (int i = 0; i < rounds; ++i) {
+        sync_threads(1 + me, threads);
+        if (threadIdx.x % 32 == 0) tile(0, 0) += 1;
+        for (int other = 1; other < warps; ++other) arrive_threads(1 + (me + other) % warps, threads);
+    }
+}
+
+TEST_F(NamedBarrierModel, MayHandOnATurnThatNobodyTakes) {
+    for (const std::uint64_t seed : {0, 1, 2, 3}) {
+        const ScopedOrder order(seed);
+        for (const int rounds : {1, 2, 5}) {
+            expect_clean({.block = 64, .shared_bytes = kTileBytes}, [rounds] { turns_without_an_end(2, rounds); });
+            expect_clean({.block = 96, .shared_bytes = kTileBytes}, [rounds] { turns_without_an_end(3, rounds); });
+        }
+    }
+}
+
+TEST_F(NamedBarrierModel, NeedNoWaitInABlockWithoutWork) {
+    for (const int workers : {1, 3}) {
+        const Workers some(workers);
+        expect_clean({.grid = 4, .block = 64, .shared_bytes = kTileBytes},
+                     [] { turns_without_an_end(2, int(blockIdx.x)); });
+    }
+}
+
+TEST_F(NamedBarrierModel, LetABufferGoOnceMoreThanItIsFilled) {
+    expect_clean({.block = 64, .shared_bytes = kTileBytes}, [] {
+        const auto tile = SharedArena().tile<float, 1, 64>("tile");
+        const int lane = int(threadIdx.x % 32);
+        if (threadIdx.x >= 32) arrive_threads(1, 64);  // it is empty
+        for (int i = 0; i < 3; ++i) {
+            if (threadIdx.x < 32) {
+                sync_threads(1, 64);
+                tile(0, lane) = float(i);
+                arrive_threads(2, 64);
+            } else {
+                sync_threads(2, 64);
+                (void)float(tile(0, 31 - lane));
+                arrive_threads(1, 64);
+            }
+        }
+    });
+}
+
 TEST_F(NamedBarrierModel, AndMbarriersNameEachOtherInADeadlock) {
     checks.expect({.block = 64, .shared_bytes = 64},
                   [] {

@@ -106,6 +106,25 @@ TEST_F(LastThread, ToSleepDoesNotEither) {
     EXPECT_TRUE(error->report().calls.empty());
 }
 
+[[gnu::noinline]] float neighbour_in_a_helper(float x) {
+    const float other = __shfl_xor_sync(0xffffffff, x, 1);  // @shuffle
+    asm volatile("");
+    return other;
+}
+
+/// The last lane to arrive finds out that another one reads a lane that has returned.
+TEST_F(LastThread, TellsThePathThatLanesOfACollectiveHaveCome) {
+    const auto error = fault_of(kShape, [x = x_] {
+        if (is_thread(7)) return;
+        x(threadIdx.x) = neighbour_in_a_helper(1.0f);
+    });
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->report().fault, Fault::invalid_collective);
+    EXPECT_EQ(error->report().first.thread, 6);
+    EXPECT_EQ(error->report().first.site.text(), checks.place("shuffle"));
+    EXPECT_GE(error->report().calls.size(), 2u);
+}
+
 /// Who runs when he is found out has his calls told.
 TEST_F(LastThread, AThreadThatRunsTellsItsCalls) {
     const auto error = fault_of(kShape, [] {

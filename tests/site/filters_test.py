@@ -110,6 +110,12 @@ class Text(Book):
         self.assertIn("# The book {#mainpage}", self.filtered("# The book\n", "README.md"))
 
 
+    def test_anchors(self):
+        text = '<a id="a-term"></a>**A term.** It is $x$.'
+        self.assertEqual(self.filtered(text), "@anchor phase0_x--a-term <b>A term.</b> It is <span class=\"together\">\\f$x\\f$.</span>")
+        self.assertIn("a-term", markdown_filter.anchors(text))
+
+
 class Links(Book):
     def test_links(self):
         for link, made in (

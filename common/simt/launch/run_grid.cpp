@@ -175,6 +175,7 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
     const std::size_t fit = Residents::per_multiprocessor(device, int(config.blockDim.volume()),
                                                           config.dynamicSmemBytes + static_shared_bytes_of(kernel));
     Residents residents(fit * std::size_t(std::max(1, device.multiprocessors)), fit, int(workers));
+    HalfFullBarriers half_full;
     const Block::Launch launch{.kernel = name,
                                .device = device,
                                .grid = config.gridDim,
@@ -188,6 +189,7 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
                                .trace = trace,
                                .budget = block_budget(),
                                .residents = residents,
+                               .half_full = half_full,
                                .kernel_code = reinterpret_cast<const void*>(kernel),
                                .body = body,
                                .arguments = arguments};
@@ -210,13 +212,15 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
         for (std::size_t i = 1; i < workers; ++i) helpers.emplace_back(work, int(i));
         work(0);
     }
-    if (std::optional<MachineError::Report> race = global.conflict(failed_block)) {
-        race->kernel = name;
-        race->threads_per_block = {config.blockDim.x, config.blockDim.y, config.blockDim.z};
-        if (trace) trace->mark_fault(race->block, race->first.site);
-        throw MachineError(*std::move(race));
+    std::optional<MachineError::Report> mistake = global.conflict(failed_block);
+    if (!mistake && failure) std::rethrow_exception(failure);
+    if (!mistake) mistake = half_full.mistake();
+    if (mistake) {
+        mistake->kernel = name;
+        mistake->threads_per_block = {config.blockDim.x, config.blockDim.y, config.blockDim.z};
+        if (trace) trace->mark_fault(mistake->block, mistake->first.site);
+        throw MachineError(*std::move(mistake));
     }
-    if (failure) std::rethrow_exception(failure);
     if (checks == Checks::off) return cudaSuccess;
     std::ranges::sort(counters.tensors, {}, &TensorTraffic::tensor);  // whichever worker finished first
     counters_of_last_launch = std::move(counters);

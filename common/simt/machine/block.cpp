@@ -8,22 +8,11 @@
 #include <utility>
 
 #include "common/simt/machine/schedule.h"
+#include "common/simt/machine/splitmix64.h"
 #include "common/simt/report/leniency.h"
 
 namespace simt {
 inline namespace cpu {
-
-namespace {
-
-/// A number that looks like chance (splitmix64: Steele, Lea and Flood 2014).
-std::uint64_t mixed(std::uint64_t x) {
-    x += 0x9e3779b97f4a7c15;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-    return x ^ (x >> 31);
-}
-
-}  // namespace
 
 void Block::begin(const Launch& launch, uint3 index, Cluster* cluster, int rank) {
     const int threads = static_cast<int>(launch.block.volume());
@@ -70,7 +59,7 @@ void Block::begin(const Launch& launch, uint3 index, Cluster* cluster, int rank)
     warpgroups_.clear();
     number_ = index.x + std::uint64_t{launch.grid.x} * (index.y + std::uint64_t{launch.grid.y} * index.z);
     const std::uint64_t seed = current_schedule().seed;
-    drawn_ = seed ? mixed(seed + mixed(number_)) | 1 : 0;
+    drawn_ = seed ? splitmix64(seed + splitmix64(number_)) | 1 : 0;
     global.start_block(launch.global, number_);
     recorder_ = launch.trace && launch.trace->wants_block(number_) ? &own_recorder_ : nullptr;
     if (recorder_) recorder_->start_block(launch.trace->launch(), shared, threads);
@@ -270,7 +259,7 @@ int Block::next_runnable() {
 /// The first thread that can run of the first warp that has one, after the running one; or of one that is drawn.
 int Block::find_runnable(int own) {
     const int warps = int(warps_.size());
-    const int after = drawn_ ? int((drawn_ = mixed(drawn_)) % unsigned(warps)) : 1;
+    const int after = drawn_ ? int((drawn_ = splitmix64(drawn_)) % unsigned(warps)) : 1;
     for (int i = 0; i < warps; ++i) {
         const int w = (own + after + i) % warps;
         if (!warps_[w].runnable) continue;
@@ -628,7 +617,7 @@ void Block::acquire_from_cluster(const ClusterMessage& from) {
 }
 
 void Block::let_cluster_go_first() {
-    if (!drawn_ || (drawn_ = mixed(drawn_)) % 3 != 0) return;
+    if (!drawn_ || (drawn_ = splitmix64(drawn_)) % 3 != 0) return;
     spins_.note_news();
     looking_thread_ = -1;
     stand_still();
@@ -684,8 +673,8 @@ std::string Block::party(int who) const {
 }
 
 void Block::warpgroup_instruction(const WarpgroupInstruction& instruction, const void* argument, SourceSite site) {
-    if (warpgroups_.empty()) warpgroups_.resize(std::size_t(threads_ + kWarpgroupThreads - 1) / kWarpgroupThreads);
-    Warpgroup& group = warpgroups_[std::size_t(current_thread_ / kWarpgroupThreads)];
+    if (warpgroups_.empty()) warpgroups_.resize(std::size_t(threads_ + kWarpgroup - 1) / kWarpgroup);
+    Warpgroup& group = warpgroups_[std::size_t(current_thread_ / kWarpgroup)];
     const std::uint64_t before = group.done;
     const WarpgroupCall call{&instruction, argument, site};
     warp_instruction(instruction.on_warp, &call, site);

@@ -17,12 +17,14 @@
 #include "common/simt/counters/traffic.h"
 #include "common/simt/device/device.h"
 #include "common/simt/language/cuda_names.h"
+#include "common/simt/language/warpgroup_threads.h"
 #include "common/simt/machine/awaited.h"
 #include "common/simt/machine/budget.h"
 #include "common/simt/machine/call_paths.h"
 #include "common/simt/machine/cluster.h"
 #include "common/simt/machine/companion.h"
 #include "common/simt/machine/fiber_stacks.h"
+#include "common/simt/machine/half_full_barriers.h"
 #include "common/simt/machine/lookout.h"
 #include "common/simt/machine/residents.h"
 #include "common/simt/machine/spin_watch.h"
@@ -59,9 +61,6 @@ std::string call_of(Barrier);
 /// collectives and the device's limits are all that the machine still watches.
 enum class Checks : bool { off, on };
 
-/// Threads of a warpgroup: four warps, the first of which has a number that four divides.
-inline constexpr int kWarpgroupThreads = 128;
-
 /// Runs one thread block: its threads are fibers on the calling OS thread, and each runs until it meets a barrier or a
 /// warp collective that still waits for others, or for what another thread is to do. The order is fixed (the lowest
 /// runnable thread of the same warp, then the next warp), so a kernel does the same thing on every run; a seed
@@ -84,6 +83,7 @@ class Block final : private SharedMemory::Owner, private AccessListener {
         TraceLog* trace;                  ///< who listens, if somebody does
         Budget budget;                    ///< of each block
         Residents& residents;             ///< the blocks that have begun
+        HalfFullBarriers& half_full;      ///< what they have left behind
         const void* kernel_code;          ///< the kernel's function, which `body` calls
         void (*body)(const void*);
         const void* arguments;
@@ -143,6 +143,10 @@ class Block final : private SharedMemory::Owner, private AccessListener {
     /// others have a turn first: of this block, and then of other blocks.
     [[gnu::noinline]] void note_find(const LookedAt& place, std::uint64_t bits);
 
+    /// At its end: it has gone through these named barriers, a bit each; and it leaves one half full that it has not.
+    void note_opened(unsigned barriers) { launch_->half_full.note_opened(barriers); }
+    void note_half_full(int barrier, MachineError::Report report);
+
     /// It has changed what others may look at.
     [[gnu::noinline]] void note_change() {
         if (launch_->residents.anybody_waits()) launch_->residents.note_change();
@@ -187,7 +191,7 @@ class Block final : private SharedMemory::Owner, private AccessListener {
     /// What a warpgroup does as a whole. Each is one object that lives as long as the program.
     struct WarpgroupInstruction {
         /// Called once, when all 128 threads have arrived; `argument` is what each of them passed.
-        using Run = void (*)(Block&, int warpgroup, const std::array<const void*, kWarpgroupThreads>& argument);
+        using Run = void (*)(Block&, int warpgroup, const std::array<const void*, kWarpgroup>& argument);
         constexpr WarpgroupInstruction(const char* name, Run run) : on_warp{name, gather_warp}, run(run) {}
 
         WarpInstruction on_warp;  ///< as which the lanes of each warp meet, with its name for messages
@@ -410,7 +414,7 @@ class Block final : private SharedMemory::Owner, private AccessListener {
         int first_warp = 0, first_thread = 0;
         unsigned arrived = 0;    // warps, by bit
         std::uint64_t done = 0;  // instructions so far
-        std::array<const void*, kWarpgroupThreads> argument{};
+        std::array<const void*, kWarpgroup> argument{};
         std::string awaited() const override;
     };
     struct WarpgroupCall {

@@ -103,6 +103,11 @@ void Block::report_exception() {
               "launch, or let the kernel write what it found to global memory"});
 }
 
+void Block::note_half_full(int barrier, MachineError::Report report) {
+    report.block = {index_.x, index_.y, index_.z};
+    launch_->half_full.note_left(barrier, number_, std::move(report));
+}
+
 void Block::begin_to_look() {
     lookout_.begin();
     meetings_unwatched_ = 0;

@@ -74,7 +74,8 @@ void Block::fail(MachineError::Report report) {
     if (current_ != this) current_->fail(std::move(report));  // whose thread has reached for this block's memory
     if (recorder_) recorder_->fault(report.first.thread);
     // A fault may come to light while another thread runs than the one that it is about, or at the end of the last one.
-    if (is_running(report.first)) {
+    // Of one that waits in a collective or at a barrier, the machine knows the path.
+    if (report.calls.empty() && is_running(report.first)) {
         std::array<void*, 32> calls;
         const int depth = ::backtrace(calls.data(), int(calls.size()));
         for (int n = 0; n < depth; ++n) report.calls.push_back(reinterpret_cast<std::uintptr_t>(calls[std::size_t(n)]));
@@ -124,7 +125,8 @@ void Block::report_left_barrier(int thread) {
           .first = {first_at_barrier_, barrier_site_},
           .what = "thread " + std::to_string(thread) + " has returned from the kernel while thread " +
                   std::to_string(first_at_barrier_) + " waits at " + waits,
-          .advice = all_must_reach(waits)});
+          .advice = all_must_reach(waits),
+          .calls = barrier_path_->calls()});
 }
 
 void Block::report_parted_at_barrier(const Parting& parting) {
@@ -175,11 +177,13 @@ void Block::report_incomplete_warp(int warp, const Pending& done) {
           .what = name_of(done.call.kind, done.run) + " of warp " + std::to_string(warp) + " without lanes " +
                   hex(~done.arrived) + ": they have returned from the kernel, or the block has no such threads",
           .advice = "the instruction works on a whole warp: launch blocks of a multiple of 32 threads, and keep "
-                    "lanes without work until it is done"});
+                    "lanes without work until it is done",
+          .calls = done.path->calls()});
 }
 
 void Block::report_absent_lane(int warp, const Pending& done, int to, int from) {
     MachineError::Report report{.fault = Fault::invalid_collective, .first = {warp * 32 + to, done.site}};
+    report.calls = done.path->calls();
     report.what = name_of(done.call.kind) + ": lane " + std::to_string(to) + " reads lane " + std::to_string(from);
     if (!(done.call.mask >> from & 1)) {
         report.what += ", which the mask " + hex(done.call.mask) + " does not name";
@@ -275,6 +279,7 @@ MachineError::Report Block::stuck_report() const {
             const Pending& pending = warps_[i].pending[p];
             const std::uint32_t missing = pending.call.mask & warps_[i].live & ~pending.arrived;
             report.first = {int(i) * 32 + pending.first_lane, pending.site};
+            report.calls = pending.path->calls();
             report.what += "; warp " + std::to_string(i) + " waits in " + name_of(pending.call.kind, pending.run) +
                            " for lanes " + hex(missing);
             if (missing) {
@@ -300,7 +305,10 @@ MachineError::Report Block::stuck_report() const {
     if (at_barrier_ > 0) {
         report.what += "; " + std::to_string(at_barrier_) + " of " + std::to_string(threads_) + " threads wait at " +
                        call_of(barrier_kind_);
-        if (report.first.thread < 0) report.first = {first_at_barrier_, barrier_site_};
+        if (report.first.thread < 0) {
+            report.first = {first_at_barrier_, barrier_site_};
+            report.calls = barrier_path_->calls();
+        }
     }
     return report;
 }

@@ -24,6 +24,13 @@ struct CallPath {
 
     /// Whether it takes more than `from` to tell it from others.
     bool has_callers() const { return !returns_to.empty(); }
+
+    /// All of it, innermost first, as MachineError::Report::calls.
+    std::vector<std::uintptr_t> calls() const {
+        std::vector<std::uintptr_t> all{from};
+        all.insert(all.end(), returns_to.begin(), returns_to.end());
+        return all;
+    }
 };
 
 /// The lines where two threads went different ways.

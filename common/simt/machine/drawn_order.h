@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "common/simt/machine/splitmix64.h"
+
 namespace simt {
 inline namespace cpu {
 
@@ -26,17 +28,11 @@ class DrawnOrder {
         const std::uint64_t mask = (std::uint64_t{1} << half_) - 1;
         std::uint64_t left = x >> half_, right = x & mask;
         for (std::uint64_t round = 1; round <= 6; ++round) {
-            const std::uint64_t next = left ^ (scattered(right + seed_ * 0x9e3779b97f4a7c15u + round) & mask);
+            const std::uint64_t next = left ^ (scattered(right + seed_ * kSplitmixStep + round) & mask);
             left = right;
             right = next;
         }
         return left << half_ | right;
-    }
-    /// A finalizer of splitmix64: each bit depends on all.
-    static std::uint64_t scattered(std::uint64_t x) {
-        x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-        x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-        return x ^ x >> 31;
     }
 
     std::uint64_t count_, seed_;

@@ -46,10 +46,10 @@ struct ProductCall {
 void multiply_now(const ProductCall& call, const Block::WarpgroupInstruction& product);
 
 /// The whole warpgroup multiplies, at once.
-void multiply_at_once(Block&, int warpgroup, const std::array<const void*, kWarpgroupThreads>& calls);
+void multiply_at_once(Block&, int warpgroup, const std::array<const void*, kWarpgroup>& calls);
 
 /// The whole warpgroup multiplies; the result comes with the wait.
-void begin_multiply(Block&, int warpgroup, const std::array<const void*, kWarpgroupThreads>& calls);
+void begin_multiply(Block&, int warpgroup, const std::array<const void*, kWarpgroup>& calls);
 
 /// wgmma.mma_async of one shape: one instruction, as the machine tells them apart.
 template <ElementType type, int n, bool a_in_registers, Major a_major, Major b_major>

@@ -20,7 +20,7 @@ int reading_warp(const OperandPiece& piece, const OperandShape& shape) {
 /// Which thread of the warpgroup stands for those that must know of a piece. Whoever has not waited for what wrote a
 /// tile knows of none of its pieces: so each is asked of one thread, and of a tile every thread is asked for some.
 int knower(const OperandPiece& piece, const OperandShape& shape, bool is_a, int number) {
-    if (!is_a) return number * 37 % kWarpgroupThreads;
+    if (!is_a) return number * 37 % kWarpgroup;
     return reading_warp(piece, shape) * 32 + number * 5 % 32;
 }
 
@@ -49,7 +49,7 @@ void ProductOperands::load(Block& block, const ProductCalls& calls, const Operan
 /// Of 16-bit elements as FragmentA deals them out to each warp; of 8-bit ones there are four where two would be (PTX
 /// ISA, "Register Fragments for wgmma.mma_async.m64nNk32"). In bytes both are the same.
 void ProductOperands::load_registers(const ProductCalls& calls) {
-    for (int thread = 0; thread < kWarpgroupThreads; ++thread)
+    for (int thread = 0; thread < kWarpgroup; ++thread)
         for (int r = 0; r < 4; ++r) {
             const int row = thread / 32 * 16 + thread % 32 / 4 + r % 2 * 8, byte = thread % 4 * 4 + r / 2 * 16;
             std::memcpy(bits_.data() + row * kProductBytes + byte, calls[std::size_t(thread)]->a_registers + r, 4);
@@ -68,11 +68,11 @@ void ProductOperands::load_shared(Block& block, const PassedOperand& operand, co
             return;
         }
         if (reader) {
-            const int first = reader->warpgroup * kWarpgroupThreads;
+            const int first = reader->warpgroup * kWarpgroup;
             const int agent = is_a ? reader->first_agent + reading_warp(piece, shape) : reader->all_agents;
             block.shared.read_by_agent(piece.address, 16, element, first + knower(piece, shape, is_a, i), agent,
                                        reader->interval, site);
-            block.traffic.product_operand(piece.address, 16, first + i % kWarpgroupThreads, site);
+            block.traffic.product_operand(piece.address, 16, first + i % kWarpgroup, site);
         }
         std::memcpy(to, block.shared.data() + piece.address, 16);
     });

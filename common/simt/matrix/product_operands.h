@@ -9,7 +9,7 @@
 namespace simt {
 inline namespace cpu {
 
-using ProductCalls = std::array<const ProductCall*, kWarpgroupThreads>;
+using ProductCalls = std::array<const ProductCall*, kWarpgroup>;
 
 /// Who reads operands in shared memory: the tensor cores, set off by a warpgroup. For each warp, its own rows of A and
 /// all of B: an agent each, and one number for the four together.

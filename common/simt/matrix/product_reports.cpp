@@ -204,7 +204,7 @@ void WarpgroupProducts::check_same_operands(int warpgroup, const ProductCalls& c
                                     : other.accumulate != first.accumulate               ? "value of `accumulate`"
                                                                                          : nullptr;
         if (!differs) continue;
-        const int thread = warpgroup * kWarpgroupThreads;
+        const int thread = warpgroup * kWarpgroup;
         block_.fail({.fault = Fault::invalid_collective,
                      .first = {thread + int(t), other.site},
                      .second = {thread, first.site},

@@ -1,13 +1,12 @@
 #pragma once
 
+#include "common/simt/language/warpgroup_threads.h"
+
 #if !defined(__CUDACC__)
 #include "common/simt/language/cuda_names.h"
 #endif
 
 namespace simt {
-
-/// Threads of a warpgroup: four warps in a row, the first of them a multiple of four.
-inline constexpr int kWarpgroup = 128;
 
 /// Which way the k of a product runs through an operand in shared memory.
 enum class Major {

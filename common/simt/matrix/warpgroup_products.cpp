@@ -27,7 +27,7 @@ void scatter_thread(int thread, int n, const float* values, float* registers) {
     for_each_pair(thread, n, [&](int i, int place) { std::memcpy(registers + i, values + place, 2 * sizeof(float)); });
 }
 
-ProductCalls calls_of(const std::array<const void*, kWarpgroupThreads>& arguments) {
+ProductCalls calls_of(const std::array<const void*, kWarpgroup>& arguments) {
     ProductCalls calls;
     for (std::size_t t = 0; t < calls.size(); ++t) calls[t] = static_cast<const ProductCall*>(arguments[t]);
     return calls;
@@ -41,18 +41,18 @@ bool is_poison(const float& x) {
 
 }  // namespace
 
-void multiply_at_once(Block& block, int, const std::array<const void*, kWarpgroupThreads>& arguments) {
+void multiply_at_once(Block& block, int, const std::array<const void*, kWarpgroup>& arguments) {
     thread_local ProductOperands operands;
     thread_local std::vector<float> d(std::size_t(kProductRows * kMostProductColumns));
     const ProductCalls calls = calls_of(arguments);
     const ProductShape& shape = *calls[0]->shape;
     operands.load(block, calls, nullptr);
     if (calls[0]->accumulate)
-        for (int t = 0; t < kWarpgroupThreads; ++t) gather_thread(t, shape.n, calls[std::size_t(t)]->d, d.data());
+        for (int t = 0; t < kWarpgroup; ++t) gather_thread(t, shape.n, calls[std::size_t(t)]->d, d.data());
     else
         std::fill_n(d.data(), kProductRows * shape.n, 0.0f);
     add_product(d.data(), operands.a(), operands.b(), shape.n, shape.depth());
-    for (int t = 0; t < kWarpgroupThreads; ++t) scatter_thread(t, shape.n, d.data(), calls[std::size_t(t)]->d);
+    for (int t = 0; t < kWarpgroup; ++t) scatter_thread(t, shape.n, d.data(), calls[std::size_t(t)]->d);
 }
 
 void multiply_now(const ProductCall& call, const Block::WarpgroupInstruction& product) {
@@ -61,12 +61,12 @@ void multiply_now(const ProductCall& call, const Block::WarpgroupInstruction& pr
     block.warpgroup_instruction(product, &call, call.site);
 }
 
-void begin_multiply(Block& block, int warpgroup, const std::array<const void*, kWarpgroupThreads>& arguments) {
+void begin_multiply(Block& block, int warpgroup, const std::array<const void*, kWarpgroup>& arguments) {
     block.companion<WarpgroupProducts>().begin(warpgroup, calls_of(arguments));
 }
 
 void WarpgroupProducts::start_block(int threads) {
-    warpgroups_ = std::vector<Warpgroup>(std::size_t(threads + kWarpgroupThreads - 1) / kWarpgroupThreads);
+    warpgroups_ = std::vector<Warpgroup>(std::size_t(threads + kWarpgroup - 1) / kWarpgroup);
     lost_.assign(std::size_t(threads), {});
 }
 
@@ -74,7 +74,7 @@ void WarpgroupProducts::begin(int warpgroup, const ProductCalls& calls) {
     Warpgroup& group = warpgroups_[std::size_t(warpgroup)];
     const ProductCall& call = *calls[0];
     const ProductShape& shape = *call.shape;
-    const int first = warpgroup * kWarpgroupThreads;
+    const int first = warpgroup * kWarpgroup;
     check_same_operands(warpgroup, calls);
     if (!shape.a_in_registers) check_operand(block_, {"A", call.a.bits, shape.of_a(), call.a.place, first, call.site});
     check_operand(block_, {"B", call.b.bits, shape.of_b(), call.b.place, first, call.site});
@@ -136,7 +136,7 @@ ProductResult& WarpgroupProducts::result_of(Warpgroup& group, const ProductCalls
 }
 
 void WarpgroupProducts::gather(const ProductCalls& calls, ProductResult& result) {
-    for (int t = 0; t < kWarpgroupThreads; ++t) {
+    for (int t = 0; t < kWarpgroup; ++t) {
         const ProductCall& call = *calls[std::size_t(t)];
         if (const ProductResult* const present = call.accumulator->result_) {
             // Of a warp that has not waited for what another has waited for.
@@ -147,7 +147,7 @@ void WarpgroupProducts::gather(const ProductCalls& calls, ProductResult& result)
         }
         const float* const unwritten = std::find_if(call.d, call.d + result.n / 2, is_poison);
         if (unwritten != call.d + result.n / 2) {
-            const int i = int(unwritten - call.d), thread = block_.thread() / kWarpgroupThreads * kWarpgroupThreads + t;
+            const int i = int(unwritten - call.d), thread = block_.thread() / kWarpgroup * kWarpgroup + t;
             complain(
                 {.fault = Fault::unready_registers,
                  .first = {thread, call.site},

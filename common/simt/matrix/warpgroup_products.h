@@ -18,9 +18,9 @@ inline namespace cpu {
 /// What products under way have computed of one accumulator.
 struct ProductResult {
     int n;
-    std::vector<float> values;                                         ///< [64, n]
-    std::array<AccumulatorRegisters*, kWarpgroupThreads> accumulator;  ///< null: it is not there any more
-    std::array<float*, kWarpgroupThreads> registers;
+    std::vector<float> values;                                  ///< [64, n]
+    std::array<AccumulatorRegisters*, kWarpgroup> accumulator;  ///< null: it is not there any more
+    std::array<float*, kWarpgroup> registers;
     std::uint64_t last_product;
     unsigned warps_under_way;  ///< by bit: have not waited for the last product
 };
@@ -85,8 +85,8 @@ class WarpgroupProducts final : public Companion {
         std::vector<std::unique_ptr<ProductResult>> results;
     };
 
-    Warpgroup& own_group() { return warpgroups_[std::size_t(block_.thread() / kWarpgroupThreads)]; }
-    const Warpgroup& own_group() const { return warpgroups_[std::size_t(block_.thread() / kWarpgroupThreads)]; }
+    Warpgroup& own_group() { return warpgroups_[std::size_t(block_.thread() / kWarpgroup)]; }
+    const Warpgroup& own_group() const { return warpgroups_[std::size_t(block_.thread() / kWarpgroup)]; }
     Warp& own_warp() { return own_group().warps[std::size_t(block_.thread() / 32 % 4)]; }
     const Warp& own_warp() const { return own_group().warps[std::size_t(block_.thread() / 32 % 4)]; }
     const Product* find(const Warpgroup& group, std::uint64_t number) const;

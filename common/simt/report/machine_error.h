@@ -78,8 +78,8 @@ class MachineError : public std::runtime_error {
         std::string what{};               ///< the finding in a sentence or two
         std::string advice{};             ///< what would mend it; may be empty
         /// Where the code of the first witness stood, innermost first: addresses to return to, for who can tell a line
-        /// from them. A line of a helper alone does not say who called it. Empty if another thread ran when the fault
-        /// was found, or if the witness had returned.
+        /// from them. A line of a helper alone does not say who called it. Empty if the witness had returned, or did
+        /// not run when the fault was found, and did not wait in a collective or at a barrier either.
         std::vector<std::uintptr_t> calls{};
         /// The launch's. In blocks of more than one dimension the message gives, beside a thread's number, its indices.
         std::array<unsigned, 3> threads_per_block{1, 1, 1};

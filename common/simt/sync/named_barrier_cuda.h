@@ -2,7 +2,8 @@
 
 // Barriers for a part of a block (PTX ISA, bar). A block has 16, numbered; __syncthreads() is number 0. Each use names
 // how many threads it is for, a multiple of 32: when so many have come, by sync or by arrive, it opens and starts anew.
-// Warps come as a whole. What a thread did before it came is visible to who has waited.
+// Warps come as a whole. What a thread did before it came is visible to who has waited. A block may end while arrivals
+// are left over that nobody waits for, such as the last turn; the next block finds its barriers empty.
 //
 //     simt::sync_threads(1 + turn, 256);     // warpgroup `turn` waits until the other has arrived at its barrier
 //     …

@@ -28,6 +28,7 @@ class NamedBarriers final : public Companion {
 
     void start_block(int) override { barriers_ = {}; }
     void thread_returns() override {}
+    void all_have_returned() override;
     void thread_touches(const char*, std::size_t, int, SourceSite) const override {}
 
   private:
@@ -35,8 +36,7 @@ class NamedBarriers final : public Companion {
         int id = 0, threads = 0, arrived = 0;  // threads means nothing before one has arrived
         std::uint64_t opened = 0;              // how often
         std::bitset<1024> who;
-        int first_thread = -1;
-        SourceSite first_site;
+        Witness first, last;  // who has come since it opened last
         ThreadClocks::Clock arriving, passed;
 
         std::string name() const { return "barrier " + std::to_string(id); }
@@ -45,6 +45,8 @@ class NamedBarriers final : public Companion {
 
     bool is_checked() const { return block_.checks() == Checks::on; }
     Barrier& come_to(const char* call, int id, int threads, SourceSite site);
+    MachineError::Report left_half_full(const Barrier& barrier, std::string what, std::string advice) const;
+    int part_of_a_warp(const Barrier& barrier) const;
 
     Block& block_;
     std::array<Barrier, 16> barriers_{};

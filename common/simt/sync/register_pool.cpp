@@ -11,7 +11,7 @@ std::string registers(int count) { return std::to_string(count) + " registers"; 
 }  // namespace
 
 const Block::WarpgroupInstruction RegisterPool::kRelease{
-    "setmaxnreg.dec", [](Block& block, int warpgroup, const std::array<const void*, kWarpgroupThreads>& changes) {
+    "setmaxnreg.dec", [](Block& block, int warpgroup, const std::array<const void*, kWarpgroup>& changes) {
         block.companion<RegisterPool>().change(warpgroup, *static_cast<const Change*>(changes[0]));
     }};
 const Block::WarpgroupInstruction RegisterPool::kClaim{"setmaxnreg.inc", kRelease.run};
@@ -93,8 +93,8 @@ void RegisterPool::report_bad_change(int warpgroup, const Change& change) const 
     const SourceSite before = warpgroups_[std::size_t(warpgroup)].changed_at;
     block_.fail(
         {.fault = Fault::bad_registers,
-         .first = {warpgroup * kWarpgroupThreads, change.site},
-         .second = before.known() ? Witness{warpgroup * kWarpgroupThreads, before} : Witness{},
+         .first = {warpgroup * kWarpgroup, change.site},
+         .second = before.known() ? Witness{warpgroup * kWarpgroup, before} : Witness{},
          .what =
              call + " of warpgroup " + std::to_string(warpgroup) + ", whose threads have " + registers(has) + " each" +
              (before.known() ? "" : ", the equal share of a block of " + std::to_string(block_.threads()) + " threads"),

@@ -51,7 +51,7 @@ class RegisterPool final : public Companion, public Awaited {
     void grant();
     std::string shares() const;
     [[noreturn, gnu::cold, gnu::noinline]] void report_bad_change(int warpgroup, const Change& change) const;
-    Warpgroup& own() { return warpgroups_[std::size_t(block_.thread() / kWarpgroupThreads)]; }
+    Warpgroup& own() { return warpgroups_[std::size_t(block_.thread() / kWarpgroup)]; }
 
     Block& block_;
     std::vector<Warpgroup> warpgroups_;
