@@ -4,7 +4,7 @@ from constants import WARP, Source
 from draw import MARGIN, WIDTH, Figure
 
 PAGE = Source("tests/simt/hopper_page_test.cpp")  # the kernels that the page shows
-WARPGROUP = Source("common/simt/matrix/warpgroup.h").number("kWarpgroup")
+WARPGROUP = Source("common/simt/language/warpgroup_threads.h").number("kWarpgroup")
 PIECE = 16    # bytes that a swizzle moves
 ELEMENT = 2   # bytes
 KIB = 1024
