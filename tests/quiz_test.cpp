@@ -124,6 +124,16 @@ TEST(Quiz, NumbersWorkedOutByHand) {
     EXPECT_EQ(right_text("7.keys-read", 0), "51,200 bytes (50.0 KiB)");
     // Queries 192 to 255 of a block with 192 to 383.
     EXPECT_EQ(right_text("7.skipped", 0), "2 tiles");
+    // 3/4 (8 - (3/4 8 + 1/4 4)), and 3/4 4 on top.
+    EXPECT_EQ(right_text("8.score", 0), "0.75");
+    EXPECT_EQ(right_text("8.lse", 0), "3.75");
+    // D of two heads of 256 queries, in float32.
+    EXPECT_EQ(right_text("8.kept", 0), "2048 bytes (2.00 KiB)");
+    // Q is [192, 64] in float32, and is read by three key tiles, and once more for dQ; under a mask by 3, 2 and 1 thirds.
+    EXPECT_EQ(right_text("8.queries-read", 0), "196,608 bytes (192.0 KiB)");
+    EXPECT_EQ(right_text("8.queries-of-a-mask", 0), "147,456 bytes (144.0 KiB)");
+    EXPECT_EQ(right_text("8.added-bytes", 0), "196,608 bytes (192.0 KiB)");
+    EXPECT_EQ(right_text("8.blocks", 0), "4 blocks");
 }
 
 TEST(Quiz, AnswersInWords) {
@@ -139,6 +149,10 @@ TEST(Quiz, AnswersInWords) {
     EXPECT_EQ(right_text("7.parity", 0), "consumers 1, producer 0");  // tile 3: the second use of stage 1
     EXPECT_EQ(right_text("7.waits", 1), "S_ij alone");
     EXPECT_EQ(right_text("7.proxy", 0), "nothing more");
+    EXPECT_EQ(right_text("8.single-key", 0), "dQ = 0, dK = 0, dV = 1");
+    EXPECT_EQ(right_text("8.products", 0), "7");
+    EXPECT_EQ(right_text("8.products", 1), "5");
+    EXPECT_EQ(right_text("8.empty-row", 0), "0, and nothing");
 }
 
 Question sound() {
