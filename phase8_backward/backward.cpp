@@ -1,6 +1,5 @@
 #include "phase8_backward/backward.h"
 
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <tuple>
@@ -11,6 +10,7 @@
 #include "common/attention/outputs.h"
 #include "common/attention/registration.h"
 #include "phase8_backward/backward_arguments.h"
+#include "phase8_backward/backward_check.h"
 
 namespace ladder {
 
@@ -35,41 +35,7 @@ namespace cuda {
 
 namespace {
 
-constexpr std::initializer_list<Mask> kMasks = {Mask::none, Mask::causal_bottom_right, Mask::causal_top_left};
 constexpr const char* kName = "plain_backward";
-
-template <class... Part>
-[[noreturn]] void refuse(const char* name, const Part&... part) {
-    std::ostringstream message;
-    message << name << ": ";
-    (message << ... << part);
-    throw std::invalid_argument(message.str());
-}
-
-/// A tensor beside q, k and v: it must lie with q, and have this shape and dtype.
-void check_beside(const char* name, const torch::Tensor& tensor, const torch::Tensor& q, at::IntArrayRef sizes,
-                  torch::ScalarType dtype) {
-    check_tensor(name, tensor, int64_t(sizes.size()));
-    if (tensor.sizes() != sizes) refuse(name, "the shape is ", tensor.sizes(), "; for this q it must be ", sizes);
-    if (tensor.scalar_type() != dtype)
-        refuse(name, "the dtype is ", tensor.scalar_type(), "; ", dtype, " is accepted, convert with .to(…)");
-    if (tensor.device() != q.device())
-        refuse(name, "the device is ", tensor.device(), ", but q's is ", q.device(), "; all must be on one device");
-}
-
-void check_gather(DqGather gather) {
-    if (gather != DqGather::second_pass && gather != DqGather::atomics)
-        refuse("gather", "it is ", int(gather), "; second_pass and atomics are accepted");
-}
-
-GlobalBytes sum(std::initializer_list<GlobalBytes> parts) {
-    GlobalBytes all;
-    for (const GlobalBytes& part : parts) {
-        all.read += part.read;
-        all.written += part.written;
-    }
-    return all;
-}
 
 }  // namespace
 
@@ -77,13 +43,7 @@ AttentionGradients plain_backward(const torch::Tensor& dout, const torch::Tensor
                                   const torch::Tensor& v, const torch::Tensor& out, const torch::Tensor& lse,
                                   const AttentionOptions& options, const BackwardOptions& backward_options,
                                   const std::optional<torch::Tensor>& dlse) {
-    check_attention(q, k, v, options, kMasks);
-    check_beside("dout", dout, q, q.sizes(), q.scalar_type());
-    check_beside("out", out, q, q.sizes(), q.scalar_type());
-    check_beside("lse", lse, q, q.sizes().slice(0, 3), torch::kFloat32);
-    if (dlse) check_beside("dlse", *dlse, q, q.sizes().slice(0, 3), torch::kFloat32);
-    check_gather(backward_options.gather);
-
+    check_backward(dout, q, k, v, out, lse, options, backward_options, dlse);
     const bool adds = backward_options.gather == DqGather::atomics;
     const auto in_float32 = q.options().dtype(torch::kFloat32);
     BackwardArguments a(attention_arguments(q, k, v, out, lse, options));
@@ -116,8 +76,7 @@ AttentionGradients plain_backward(const torch::Tensor& dout, const torch::Tensor
 GlobalBytes plain_backward_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                  const AttentionOptions& options, const BackwardOptions& backward_options,
                                  bool has_dlse) {
-    check_attention(q, k, v, options, kMasks);
-    check_gather(backward_options.gather);
+    check_backward(q, k, v, options, backward_options);
     const bool adds = backward_options.gather == DqGather::atomics;
     BackwardArguments a(attention_arguments(q, k, v, q, {}, options));
     if (has_dlse) a.dlse.rank = 3;
@@ -135,7 +94,7 @@ using Gradients = std::tuple<torch::Tensor, torch::Tensor, torch::Tensor>;
 DqGather gather_named(const std::string& name) {
     if (name == "second_pass") return DqGather::second_pass;
     if (name == "atomics") return DqGather::atomics;
-    refuse("gather", "it is \"", name, "\"; second_pass and atomics are accepted");
+    throw std::invalid_argument("gather: it is \"" + name + "\"; second_pass and atomics are accepted");
 }
 
 Gradients backward_operator(const torch::Tensor& dout, const torch::Tensor& q, const torch::Tensor& k,
@@ -143,7 +102,7 @@ Gradients backward_operator(const torch::Tensor& dout, const torch::Tensor& q, c
                             const c10::optional<torch::Tensor>& dlse, const std::string& mask,
                             c10::optional<double> scale, const std::string& gather) {
     const AttentionGradients result =
-        plain_backward(dout, q, k, v, out, lse, {.scale = from_schema(scale), .mask = mask_named(mask, kMasks)},
+        plain_backward(dout, q, k, v, out, lse, {.scale = from_schema(scale), .mask = mask_named(mask, kBackwardMasks)},
                        {.gather = gather_named(gather)}, from_schema(dlse));
     return {result.dq, result.dk, result.dv};
 }
@@ -151,7 +110,7 @@ Gradients backward_operator(const torch::Tensor& dout, const torch::Tensor& q, c
 Gradients backward_shapes(const torch::Tensor&, const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                           const torch::Tensor&, const torch::Tensor&, const c10::optional<torch::Tensor>&,
                           const std::string& mask, c10::optional<double>, const std::string& gather) {
-    mask_named(mask, kMasks);
+    mask_named(mask, kBackwardMasks);
     gather_named(gather);
     for (const auto& [name, tensor] : {std::pair<const char*, const torch::Tensor&>("q", q), {"k", k}, {"v", v}})
         check_rank(name, tensor, 4);

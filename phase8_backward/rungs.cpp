@@ -1,11 +1,13 @@
 #include "common/attention/rungs.h"
 
 #include "phase8_backward/backward.h"
+#include "phase8_backward/hopper_backward.h"
+#include "phase8_backward/mma_backward.h"
 
 namespace ladder {
 namespace {
 
-// What attention() may choose for its backward pass. (It repeats bitwise: dQ is added up in a second pass.)
+// What attention() may choose for its backward pass. All repeat bitwise: dQ is added up in a second pass, or in order.
 const RegisterRung plain(BackwardRung{
     .name = "plain_backward",
     .rank = Rank::plain,
@@ -17,6 +19,32 @@ const RegisterRung plain(BackwardRung{
            const torch::Tensor& out, const torch::Tensor& lse, const AttentionOptions& options,
            const std::optional<torch::Tensor>& dlse) {
             return plain_backward(dout, q, k, v, out, lse, options, {}, dlse);
+        }});
+
+const RegisterRung on_tensor_cores(BackwardRung{
+    .name = "mma_backward",
+    .rank = Rank::tensor_cores,
+    .reason = "tensor cores multiply its 16-bit tiles, and P and dS never leave registers for their own product",
+    .objection = [](const torch::Tensor& q, const torch::Tensor&, const torch::Tensor&,
+                    const AttentionOptions&) -> std::string { return objection_of([&] { check_mma_backward(q); }); },
+    .run =
+        [](const torch::Tensor& dout, const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+           const torch::Tensor& out, const torch::Tensor& lse, const AttentionOptions& options,
+           const std::optional<torch::Tensor>& dlse) {
+            return mma_backward(dout, q, k, v, out, lse, options, {}, dlse);
+        }});
+
+const RegisterRung on_hopper(BackwardRung{
+    .name = "hopper_backward",
+    .rank = Rank::hopper,
+    .reason = "warpgroups multiply what the accelerator fetches, and no product waits for a copy",
+    .objection = [](const torch::Tensor& q, const torch::Tensor&, const torch::Tensor&,
+                    const AttentionOptions&) -> std::string { return objection_of([&] { check_hopper_backward(q); }); },
+    .run =
+        [](const torch::Tensor& dout, const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+           const torch::Tensor& out, const torch::Tensor& lse, const AttentionOptions& options,
+           const std::optional<torch::Tensor>& dlse) {
+            return hopper_backward(dout, q, k, v, out, lse, options, {.gather = DqGather::in_order}, dlse);
         }});
 
 }  // namespace

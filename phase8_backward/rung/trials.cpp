@@ -6,8 +6,11 @@
 
 #include "common/reference/gradient_cases.h"
 #include "common/reference/gradient_comparison.h"
+#include "common/simt/device/device_profile.h"
 #include "common/simt/report/launch_log.h"
 #include "phase8_backward/backward.h"
+#include "phase8_backward/hopper_backward.h"
+#include "phase8_backward/mma_backward.h"
 
 namespace ladder::mutants {
 namespace {
@@ -15,22 +18,39 @@ namespace {
 using reference::AttentionCase, reference::BackwardInputs, reference::Family, reference::Layout;
 using ::testing::AssertionFailure, ::testing::AssertionResult, ::testing::AssertionSuccess;
 
-AttentionGradients gradients(const BackwardInputs& x, DqGather gather, bool with_dlse = true) {
-    return plain_backward(x.dout, x.q, x.k, x.v, x.out, x.lse, x.options, {.gather = gather},
-                          with_dlse ? std::optional(x.dlse) : std::nullopt);
+/// An entry, its traffic formula, and how it gathers dQ.
+struct Backward {
+    std::string prefix;  // of its trials
+    decltype(plain_backward)* call;
+    decltype(plain_backward_bytes)* bytes;
+    DqGather gather;
+};
+
+/// On an H100.
+AttentionGradients on_hopper(const torch::Tensor& dout, const torch::Tensor& q, const torch::Tensor& k,
+                             const torch::Tensor& v, const torch::Tensor& out, const torch::Tensor& lse,
+                             const AttentionOptions& options, const BackwardOptions& how,
+                             const std::optional<torch::Tensor>& dlse) {
+    const simt::ScopedCpuDevice imitated(simt::device_from(simt::device_profile("h100")));
+    return hopper_backward(dout, q, k, v, out, lse, options, how, dlse);
 }
 
-AssertionResult matches_oracle(const AttentionCase& problem, DqGather gather, bool with_dlse) {
+AttentionGradients gradients(const BackwardInputs& x, const Backward& entry, bool with_dlse = true) {
+    return entry.call(x.dout, x.q, x.k, x.v, x.out, x.lse, x.options, {.gather = entry.gather},
+                      with_dlse ? std::optional(x.dlse) : std::nullopt);
+}
+
+AssertionResult matches_oracle(const AttentionCase& problem, const Backward& entry, bool with_dlse) {
     const BackwardInputs x = reference::make_backward_inputs(problem, torch::kCPU);
     const auto verdict =
-        reference::compare_gradients(gradients(x, gather, with_dlse), x.q, x.k, x.v, {x.out, x.lse}, x.dout, x.options,
+        reference::compare_gradients(gradients(x, entry, with_dlse), x.q, x.k, x.v, {x.out, x.lse}, x.dout, x.options,
                                      with_dlse ? std::optional(x.dlse) : std::nullopt);
     if (verdict.passed) return AssertionSuccess();
     return AssertionFailure() << verdict.report;
 }
 
 /// A key that holds NaN reaches no query before it, and a query that does no key behind it.
-AssertionResult what_is_hidden_does_no_harm(DqGather gather, torch::ScalarType dtype) {
+AssertionResult what_is_hidden_does_no_harm(const Backward& entry, torch::ScalarType dtype) {
     constexpr int64_t length = 100, at = 37;
     const float nan = std::numeric_limits<float>::quiet_NaN();
     AttentionCase problem{.query_length = length,
@@ -46,17 +66,30 @@ AssertionResult what_is_hidden_does_no_harm(DqGather gather, torch::ScalarType d
         tensor->select(2, at).fill_(nan);
     }
     const int64_t rest = length - at - 1;
-    if (gradients(keys, gather).dq.narrow(2, 0, at).isnan().any().item<bool>())
+    if (gradients(keys, entry).dq.narrow(2, 0, at).isnan().any().item<bool>())
         return AssertionFailure() << "a key reached a query that does not see it";
-    const AttentionGradients result = gradients(queries, gather);
+    const AttentionGradients result = gradients(queries, entry);
     if (result.dk.narrow(2, at + 1, rest).isnan().any().item<bool>() ||
         result.dv.narrow(2, at + 1, rest).isnan().any().item<bool>())
         return AssertionFailure() << "a query reached a key that it does not see";
     return AssertionSuccess();
 }
 
+/// Three key tiles add to dQ, in an order that the seed draws; the sum keeps its bits.
+AssertionResult repeats(const Backward& entry, torch::ScalarType dtype) {
+    AttentionCase problem{.query_length = 70, .key_length = 380, .head_dim = 32};
+    problem.dtype = dtype;
+    const BackwardInputs x = reference::make_backward_inputs(problem, torch::kCPU);
+    const torch::Tensor first = gradients(x, entry).dq;
+    for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+        const simt::ScopedOrder drawn(seed);
+        if (!at::equal(gradients(x, entry).dq, first)) return AssertionFailure() << "dQ has other bits, seed " << seed;
+    }
+    return AssertionSuccess();
+}
+
 /// Nothing is read twice, and nothing that the mask spares.
-AssertionResult moves_what_the_formula_says(DqGather gather, torch::ScalarType dtype) {
+AssertionResult moves_what_the_formula_says(const Backward& entry, torch::ScalarType dtype) {
     AttentionCase problem{.query_heads = 2,
                           .query_length = 150,
                           .key_length = 200,
@@ -65,27 +98,46 @@ AssertionResult moves_what_the_formula_says(DqGather gather, torch::ScalarType d
     problem.dtype = dtype;
     const BackwardInputs x = reference::make_backward_inputs(problem, torch::kCPU);
     const simt::LaunchLog log(simt::LaunchLog::Detail::bytes);
-    gradients(x, gather);
+    gradients(x, entry);
     const auto counted = log.total();
-    const GlobalBytes expected = plain_backward_bytes(x.q, x.k, x.v, x.options, {.gather = gather}, true);
+    const GlobalBytes expected = entry.bytes(x.q, x.k, x.v, x.options, {.gather = entry.gather}, true);
     const GlobalBytes moved{.read = counted.global_bytes_read(), .written = counted.global_bytes_written()};
     if (moved == expected) return AssertionSuccess();
     return AssertionFailure() << moved.read << " bytes read and " << moved.written << " written, where "
                               << expected.read << " and " << expected.written << " would do";
 }
 
+/// What a warp reads or writes at once lies in different banks.
+AssertionResult has_no_bank_conflicts(const Backward& entry, torch::ScalarType dtype) {
+    AttentionCase problem{.query_length = 70, .key_length = 70, .head_dim = 32};
+    problem.dtype = dtype;
+    const BackwardInputs x = reference::make_backward_inputs(problem, torch::kCPU);
+    const simt::LaunchLog log;
+    gradients(x, entry);
+    const simt::Counters counters = log.total();
+    if (counters.shared_wavefronts == counters.shared_wavefronts_ideal) return AssertionSuccess();
+    return AssertionFailure() << counters.shared_wavefronts << " passes, where " << counters.shared_wavefronts_ideal
+                              << " would do";
+}
+
 }  // namespace
 
 std::vector<Trial> trials(torch::ScalarType dtype) {
     std::vector<Trial> trials;
-    const std::pair<std::string, DqGather> gathers[] = {{"", DqGather::second_pass}, {"atomics_", DqGather::atomics}};
+    std::vector<Backward> entries = {{"", plain_backward, plain_backward_bytes, DqGather::second_pass},
+                                     {"atomics_", plain_backward, plain_backward_bytes, DqGather::atomics}};
+    if (dtype != torch::kFloat32) {
+        entries.push_back({"mma_", mma_backward, mma_backward_bytes, DqGather::second_pass});
+        entries.push_back({"mma_atomics_", mma_backward, mma_backward_bytes, DqGather::atomics});
+        entries.push_back({"hopper_", on_hopper, hopper_backward_bytes, DqGather::in_order});
+        entries.push_back({"hopper_atomics_", on_hopper, hopper_backward_bytes, DqGather::atomics});
+    }
     const auto add = [&](AttentionCase problem, bool with_dlse = true) {
         problem.dtype = dtype;
         problem.seed = 31;
-        for (const auto& [prefix, gather] : gathers)
-            trials.push_back(trial(prefix + problem.name, [problem, gather = gather, with_dlse] {
-                return matches_oracle(problem, gather, with_dlse);
-            }));
+        for (const Backward& entry : entries)
+            trials.push_back(trial(entry.prefix + problem.name,
+                                   [problem, entry, with_dlse] { return matches_oracle(problem, entry, with_dlse); }));
     };
     add({.name = "one_tile", .query_heads = 2, .kv_heads = 1, .query_length = 5, .key_length = 9, .head_dim = 24});
     add({.name = "without_dlse", .query_length = 7, .key_length = 12, .head_dim = 32}, /*with_dlse=*/false);
@@ -114,6 +166,12 @@ std::vector<Trial> trials(torch::ScalarType dtype) {
          .key_length = 20,
          .head_dim = 32,
          .options = {.scale = {}, .mask = Mask::causal_bottom_right}});
+    add({.name = "keys_that_nobody_sees",
+         .query_heads = 2,
+         .query_length = 20,
+         .key_length = 150,
+         .head_dim = 32,
+         .options = {.scale = {}, .mask = Mask::causal_top_left}});
     add({.name = "huge",
          .query_length = 40,
          .key_length = 70,
@@ -125,11 +183,25 @@ std::vector<Trial> trials(torch::ScalarType dtype) {
          .key_length = 65,
          .head_dim = 24,
          .layouts = {Layout::padded_rows, Layout::padded_rows, Layout::shifted}});
-    for (const auto& [prefix, gather] : gathers) {
+    add({.name = "many_query_tiles",
+         .query_heads = 2,
+         .kv_heads = 1,
+         .query_length = 270,
+         .key_length = 140,
+         .head_dim = 32});
+    for (const Backward& entry : entries) {
+        if (entry.gather == DqGather::in_order) {  // whose turns nobody counts
+            trials.push_back(trial(entry.prefix + "repeats", [entry, dtype] { return repeats(entry, dtype); }));
+            continue;
+        }
+        if (entry.call != on_hopper)
+            trials.push_back(
+                trial(entry.prefix + "hidden", [entry, dtype] { return what_is_hidden_does_no_harm(entry, dtype); }));
         trials.push_back(
-            trial(prefix + "hidden", [gather = gather, dtype] { return what_is_hidden_does_no_harm(gather, dtype); }));
-        trials.push_back(
-            trial(prefix + "bytes", [gather = gather, dtype] { return moves_what_the_formula_says(gather, dtype); }));
+            trial(entry.prefix + "bytes", [entry, dtype] { return moves_what_the_formula_says(entry, dtype); }));
+        if (entry.call == mma_backward)
+            trials.push_back(
+                trial(entry.prefix + "banks", [entry, dtype] { return has_no_bank_conflicts(entry, dtype); }));
     }
     return trials;
 }

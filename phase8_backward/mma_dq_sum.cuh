@@ -1,0 +1,100 @@
+#pragma once
+
+#include "common/attention/arranged_tile.cuh"
+#include "common/attention/mma_tile.cuh"
+#include "common/simt/simt.h"
+#include "phase8_backward/mma_shapes.cuh"
+#include "phase8_backward/mma_sum.cuh"
+
+namespace ladder::SIMT_MACHINE {
+
+/// dS_ij^T [B_c, B_r] in shared memory, between the warps that make it and those that multiply it. It lies in 8 x 8
+/// matrices, one after another: a lane's register is a pair of neighbours in one of them, and what the warp writes at
+/// once is the whole matrix, 128 bytes in the order of lanes. ldmatrix reads such a matrix at once. So neither meets a
+/// bank twice, and an address is a constant beside what the lane adds.
+template <class T, int B_c, int B_r>
+struct ScoreGradients {
+    const simt::SharedTile<T, B_c * B_r / 8, 8>& tile;  ///< row r of matrix x is row 8 x + r
+
+    /// The calling lane's pair of the matrix of keys and queries from (key, query) on, multiples of 8.
+    __device__ __forceinline__ decltype(auto) pair(int key, int query) const {
+        const int lane = threadIdx.x % 32;
+        return tile.template vec<simt::Vector<T, 2>>(key * (B_r / 8) + query + lane / 4, lane % 4 * 2);
+    }
+    /// What the lane passes to ldmatrix_trans for the operand A = dS_ij from (query, key) on, multiples of 16.
+    __device__ __forceinline__ decltype(auto) operand(int query, int key) const {
+        const int lane = threadIdx.x % 32;
+        return tile.template vec<simt::WideVector<T>>(
+            (key + lane / 16 * 8) * (B_r / 8) + query + lane / 8 % 2 * 8 + lane % 8, 0);
+    }
+};
+
+/// The part of a tile dQ_i [B_r, D] that one warp of each pair computes, and where that lies in the workspace dQ_sum
+/// [B, Hq, query tiles, B_r D].
+///
+/// A tile of the workspace has the order of registers, not of rows: what the 32 lanes of a warp add with one
+/// instruction are neighbours, one request of 128 bytes. The kernel that rounds the sums knows the order, and nobody
+/// else reads them.
+template <class Shape>
+struct DqShare {
+    int warp;          ///< of those that have a share
+    int first_row;     ///< of the share, in the tile
+    int first_column;  ///< of the share
+
+    __device__ explicit DqShare(int warp)
+        : warp(warp),
+          first_row(warp % Shape::dq_groups * 16 * Shape::dq_m),
+          first_column(warp / Shape::dq_groups * Shape::dq_columns) {}
+    /// Row h of the lane's fragments m, in the tile.
+    __device__ int row(int m, int h) const { return first_row + 16 * m + 8 * h + int(threadIdx.x) % 32 / 4; }
+    /// The first column of the lane's fragments c of 8 columns, in the tile.
+    __device__ int column(int c) const { return first_column + 8 * c + int(threadIdx.x) % 4 * 2; }
+    /// Where element e of fragment (m, c) lies in the tile of the workspace.
+    __device__ int place(int m, int c, int e) const {
+        return (((warp * Shape::dq_m + m) * (Shape::dq_columns / 8) + c) * 4 + e) * 32 + int(threadIdx.x) % 32;
+    }
+};
+
+/// A tile, seen from a column on.
+template <class Tile>
+struct FromColumn {
+    using Element = typename Tile::Element;  ///< of the tile
+    const Tile& tile;                        ///< all of it
+    int first;                               ///< a multiple of 16
+
+    /// As ArrangedTile has it.
+    __device__ __forceinline__ decltype(auto) block(int row, int column) const {
+        return tile.block(row, first + column);
+    }
+};
+
+/// dQ_sum += dS_ij K_j, the share of a warp, by atomic additions, `width` columns at a time. `multiply(dQ, operand,
+/// columns of K_j)` adds up the product.
+template <class T, class Shape, int width, class STile, class KTile, class Multiply>
+__device__ __forceinline__ void add_dq(const simt::GlobalTensor<float, 2>& dQ_sum, int query_tile,
+                                       const DqShare<Shape>& share, const STile& dS, const KTile& K_j,
+                                       const Multiply& multiply) {
+    constexpr int M = Shape::dq_m;
+    static_assert(Shape::dq_columns % width == 0);
+#pragma unroll 1
+    for (int column = 0; column < Shape::dq_columns; column += width) {
+        simt::FragmentC dQ[M][width / 8] = {};
+        multiply(
+            dQ,
+            [&](int m, int k) {
+                simt::FragmentA<T> a;
+                simt::ldmatrix_trans(a, dS.operand(share.first_row + 16 * m, 16 * k));
+                return a;
+            },
+            FromColumn<KTile>{K_j, share.first_column + column});
+#pragma unroll
+        for (int m = 0; m < M; ++m)
+#pragma unroll
+            for (int n = 0; n < width / 8; ++n)
+#pragma unroll
+                for (int e = 0; e < 4; ++e)
+                    simt::reduce_add(dQ_sum(query_tile, share.place(m, column / 8 + n, e)), dQ[m][n].element[e]);
+    }
+}
+
+}  // namespace ladder::SIMT_MACHINE
