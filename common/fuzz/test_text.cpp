@@ -237,15 +237,13 @@ void write_backward(Writer& writer, const Entry& entry, const Problem& p) {
     const std::int64_t last = p.attention.batch - 1;
     const bool alone = p.property == Property::ignores_batch_neighbours;
     if (alone) {
-        writer.line("BackwardInputs last = x;");
-        writer.line(
-            "for (torch::Tensor* tensor : {{&last.q, &last.k, &last.v, &last.out, &last.lse, &last.dout, "
-            "&last.dlse}})");
+        writer.line("BackwardInputs y = x;");
+        writer.line("for (torch::Tensor* tensor : {{&y.q, &y.k, &y.v, &y.out, &y.lse, &y.dout, &y.dlse}})");
         writer.line("    *tensor = tensor->narrow(0, {}, 1);", last);
     } else {
         writer.line("const simt::ScopedCpuWorkers other_workers({});", p.workers == 1 ? 2 : 1);
     }
-    writer.line("const AttentionGradients again = {};", call_of_backward(entry, alone ? "last" : "x"));
+    writer.line("const AttentionGradients again = {};", call_of_backward(entry, alone ? "y" : "x"));
     for (const char* gradient : {"dq", "dk", "dv"})
         writer.line("EXPECT_TRUE(same_bits(result.{0}{1}, again.{0}));", gradient,
                     alone ? fmt::format(".narrow(0, {}, 1)", last) : "");
