@@ -129,7 +129,8 @@ TEST(Quiz, NumbersWorkedOutByHand) {
     EXPECT_EQ(right_text("8.lse", 0), "3.75");
     // D of two heads of 256 queries, in float32.
     EXPECT_EQ(right_text("8.kept", 0), "2048 bytes (2.00 KiB)");
-    // Q is [192, 64] in float32, and is read by three key tiles, and once more for dQ; under a mask by 3, 2 and 1 thirds.
+    // Q is [192, 64] in float32, and is read by three key tiles, and once more for dQ; under a mask by 3, 2 and 1
+    // thirds.
     EXPECT_EQ(right_text("8.queries-read", 0), "196,608 bytes (192.0 KiB)");
     EXPECT_EQ(right_text("8.queries-of-a-mask", 0), "147,456 bytes (144.0 KiB)");
     EXPECT_EQ(right_text("8.added-bytes", 0), "196,608 bytes (192.0 KiB)");

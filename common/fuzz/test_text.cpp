@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <cctype>
-#include <functional>
 #include <set>
 #include <vector>
 
@@ -218,38 +217,36 @@ void write_attention(Writer& writer, const Entry& entry, const Problem& p) {
         write_in_full(writer, entry, p);
 }
 
-/// A call of a backward pass on tensors that `of` makes of their names.
-std::string call_of_backward(const Entry& entry, const std::function<std::string(const char*)>& of) {
-    return fmt::format("{}({}, {}, {}, {}, {}, {}, x.options, {}, {})", entry.name, of("x.dout"), of("x.q"), of("x.k"),
-                       of("x.v"), of("x.out"), of("x.lse"), entry.more_arguments, of("x.dlse"));
+/// A call of a backward pass on the fields of `inputs`.
+std::string call_of_backward(const Entry& entry, const std::string& inputs) {
+    return fmt::format("{0}({1}.dout, {1}.q, {1}.k, {1}.v, {1}.out, {1}.lse, {1}.options, {2}, {1}.dlse)", entry.name,
+                       inputs, entry.more_arguments);
 }
 
 void write_backward(Writer& writer, const Entry& entry, const Problem& p) {
     for (const char* header : {"gradient_cases", "gradient_comparison", "test_device"})
         writer.include(fmt::format("common/reference/{}.h", header));
-    const auto whole = [](const char* name) { return std::string(name); };
     writer.line("const BackwardInputs x = make_backward_inputs(problem, test_device());");
-    writer.line("const AttentionGradients result = {};", call_of_backward(entry, whole));
-    writer.line("const Comparison verdict =");
-    writer.line("    compare_gradients(result, x.q, x.k, x.v, {{x.out, x.lse}}, x.dout, x.options, x.dlse);");
+    writer.line("const AttentionGradients result = {};", call_of_backward(entry, "x"));
+    writer.line(
+        "const Comparison verdict = compare_gradients(result, x.q, x.k, x.v, {{x.out, x.lse}}, x.dout, x.options, "
+        "x.dlse);");
     writer.line("EXPECT_TRUE(verdict.passed) << verdict.report;");
     if (p.property == Property::none) return;
     writer.include("common/reference/call_memory.h");
-    std::string of_whole = "{}";
-    if (p.property == Property::repeats_bitwise) {
-        writer.line("const simt::ScopedCpuWorkers other_workers({});", p.workers == 1 ? 2 : 1);
-        writer.line("const AttentionGradients again = {};", call_of_backward(entry, whole));
+    const std::int64_t last = p.attention.batch - 1;
+    const bool alone = p.property == Property::ignores_batch_neighbours;
+    if (alone) {
+        writer.line("BackwardInputs y = x;");
+        writer.line("for (torch::Tensor* tensor : {{&y.q, &y.k, &y.v, &y.out, &y.lse, &y.dout, &y.dlse}})");
+        writer.line("    *tensor = tensor->narrow(0, {}, 1);", last);
     } else {
-        writer.line("const auto alone = [](const torch::Tensor& batch) {{ return batch.narrow(0, {}, 1); }};",
-                    p.attention.batch - 1);
-        writer.line("const AttentionGradients again =");
-        writer.line("    {};",
-                    call_of_backward(entry, [](const char* name) { return fmt::format("alone({})", name); }));
-        of_whole = "alone({})";
+        writer.line("const simt::ScopedCpuWorkers other_workers({});", p.workers == 1 ? 2 : 1);
     }
+    writer.line("const AttentionGradients again = {};", call_of_backward(entry, alone ? "y" : "x"));
     for (const char* gradient : {"dq", "dk", "dv"})
-        writer.line("EXPECT_TRUE(same_bits({}, again.{}));",
-                    fmt::format(fmt::runtime(of_whole), fmt::format("result.{}", gradient)), gradient);
+        writer.line("EXPECT_TRUE(same_bits(result.{0}{1}, again.{0}));", gradient,
+                    alone ? fmt::format(".narrow(0, {}, 1)", last) : "");
 }
 
 void write_bad_call(Writer& writer, const Entry& entry, const Problem& p) {
