@@ -96,7 +96,7 @@ const RegisterRung registered(ForwardRung{
     .reason = "tensor cores multiply its 16-bit tiles",
     .objection = [](const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                     const AttentionOptions& options) -> std::string {
-        if (q.scalar_type() == torch::kFloat32) return "tensor cores take 16 bits, and q has 32";
+        if (q.element_size() > 2) return "tensor cores take 16 bits, and q has 32";
         const std::size_t bytes = kPipelined.shared_bytes(attention_arguments(q, k, v, q, {}, options));
         return objection_of([&] { check_mma("mma_forward", q, bytes); });
     },

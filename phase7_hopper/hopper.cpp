@@ -179,7 +179,7 @@ const RegisterRung registered(ForwardRung{
     .reason = "wgmma multiplies its 16-bit tiles while others are fetched",
     .objection = [](const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                     const AttentionOptions& options) -> std::string {
-        if (q.scalar_type() == torch::kFloat32) return "tensor cores take 16 bits, and q has 32";
+        if (q.element_size() > 2) return "tensor cores take 16 bits, and q has 32";
         if (!device_limits(q.device()).features.has(simt::Feature::wgmma)) return "the device has no wgmma";
         const AttentionArguments a = attention_arguments(q, k, v, q, {}, options);
         return objection_of([&] { check_hopper("hopper_forward", q, fastest(a).shared_bytes(a)); });

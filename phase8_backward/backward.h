@@ -12,6 +12,7 @@ namespace ladder {
 /// Who adds up dQ, whose terms come from every key tile.
 enum class DqGather {
     second_pass,  ///< a kernel of its own, in which blocks keep query tiles: repeats bitwise, computes S and dP again
+    in_order,     ///< the kernel of dK and dV, key tile after key tile: repeats bitwise, blocks wait for one another
     atomics,  ///< the kernel of dK and dV, by atomic additions: NOT deterministic, sums have another order each time
 };
 

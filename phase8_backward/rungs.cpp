@@ -1,12 +1,13 @@
 #include "common/attention/rungs.h"
 
 #include "phase8_backward/backward.h"
+#include "phase8_backward/hopper_backward.h"
 #include "phase8_backward/mma_backward.h"
 
 namespace ladder {
 namespace {
 
-// What attention() may choose for its backward pass. (It repeats bitwise: dQ is added up in a second pass.)
+// What attention() may choose for its backward pass. All repeat bitwise: dQ is added up in a second pass, or in order.
 const RegisterRung plain(BackwardRung{
     .name = "plain_backward",
     .rank = Rank::plain,
@@ -31,6 +32,19 @@ const RegisterRung on_tensor_cores(BackwardRung{
            const torch::Tensor& out, const torch::Tensor& lse, const AttentionOptions& options,
            const std::optional<torch::Tensor>& dlse) {
             return mma_backward(dout, q, k, v, out, lse, options, {}, dlse);
+        }});
+
+const RegisterRung on_hopper(BackwardRung{
+    .name = "hopper_backward",
+    .rank = Rank::hopper,
+    .reason = "warpgroups multiply what the accelerator fetches, and no product waits for a copy",
+    .objection = [](const torch::Tensor& q, const torch::Tensor&, const torch::Tensor&,
+                    const AttentionOptions&) -> std::string { return objection_of([&] { check_hopper_backward(q); }); },
+    .run =
+        [](const torch::Tensor& dout, const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+           const torch::Tensor& out, const torch::Tensor& lse, const AttentionOptions& options,
+           const std::optional<torch::Tensor>& dlse) {
+            return hopper_backward(dout, q, k, v, out, lse, options, {.gather = DqGather::in_order}, dlse);
         }});
 
 }  // namespace

@@ -80,7 +80,7 @@ TEST(Attention, TakesGradientsAsTheyCome) {
     EXPECT_TRUE(of_sum.passed) << of_sum.report;
 
     const AttentionResult again = attention_with_lse(x.q, x.k, x.v);
-    const torch::Tensor dlse = at::ones_like(given.lse);
+    const torch::Tensor dlse = at::ones({1}, given.lse.options()).expand(given.lse.sizes());
     const auto d = torch::autograd::grad({again.lse}, {x.q, x.k}, {dlse});
     const AttentionGradients exact = gradient_oracle(inputs.q, inputs.k, inputs.v, at::zeros_like(inputs.q), {}, dlse);
     EXPECT_TRUE(at::allclose(d[0].to(torch::kFloat64), exact.dq, 1e-4, 1e-6));
@@ -121,8 +121,9 @@ TEST(Attention, RefusesBadInputBeforeAnythingIsLaunched) {
     for (const BadInput& bad : bad_inputs(test_device()))
         EXPECT_TRUE(throws_mentioning([&] { attention(bad.q, bad.k, bad.v, bad.options); }, bad.mentions)) << bad.name;
     const AttentionInputs inputs = some_inputs();
-    EXPECT_TRUE(throws_mentioning(
-        [&] { attention(inputs.q, inputs.k, inputs.v, {.scale = {}, .mask = static_cast<Mask>(9)}); }, {"mask:", "causal_top_left"}));
+    EXPECT_TRUE(
+        throws_mentioning([&] { attention(inputs.q, inputs.k, inputs.v, {.scale = {}, .mask = static_cast<Mask>(9)}); },
+                          {"mask:", "causal_top_left"}));
 }
 
 TEST(Attention, SaysWhichRungsItTakesAndWhy) {

@@ -23,7 +23,7 @@ COMMON = {
     "reference": {"attention", "simt", "torch"},
     "fuzz": {"reference", "attention", "simt", "torch"},
     "classroom": {"reference", "attention", "simt", "torch"},
-    "training": {"attention", "torch"},
+    "training": {"attention", "simt", "torch"},
     "rung": {"fuzz", "reference", "attention", "fixture", "simt", "torch"},
     "cli": {"rung", "training", "fuzz", "reference", "attention", "fixture", "records", "simt", "torch"},
 }

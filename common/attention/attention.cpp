@@ -75,15 +75,19 @@ torch::Tensor out_kernel(const torch::Tensor& q, const torch::Tensor& k, const t
     return std::get<0>(forward_kernel(q, k, v, mask, scale));
 }
 
+/// Gradients come as they come: that of a sum, for instance, is one number in all places.
+torch::Tensor with_rows(const torch::Tensor& gradient) {
+    return gradient.dim() > 0 && gradient.stride(-1) == 1 ? gradient : gradient.contiguous();
+}
+
 Gradients backward_kernel(const torch::Tensor& dout, const torch::Tensor& q, const torch::Tensor& k,
                           const torch::Tensor& v, const torch::Tensor& out, const torch::Tensor& lse,
                           const c10::optional<torch::Tensor>& dlse, const std::string& mask, Scale scale) {
     const AttentionOptions options = options_of(mask, scale);
     check_attention(q, k, v, options, kMasks);
-    // Gradients come as they come: that of a sum, for instance, is one number in all places.
-    const torch::Tensor rows = dout.dim() == 4 && dout.stride(3) == 1 ? dout : dout.contiguous();
     const AttentionGradients d =
-        backward_rung(q, k, v, options).run(rows, q, k, v, out, lse, options, from_schema(dlse));
+        backward_rung(q, k, v, options)
+            .run(with_rows(dout), q, k, v, out, lse, options, dlse ? std::optional(with_rows(*dlse)) : std::nullopt);
     return {d.dq, d.dk, d.dv};
 }
 

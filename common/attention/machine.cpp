@@ -18,6 +18,8 @@ simt::ElementType element_type(const torch::Tensor& tensor) {
             return simt::ElementType::f16;
         case torch::kBFloat16:
             return simt::ElementType::bf16;
+        case torch::kInt32:
+            return simt::ElementType::i32;
         default:
             throw std::invalid_argument(std::string("no kernel takes tensors of dtype ") +
                                         toString(tensor.scalar_type()));

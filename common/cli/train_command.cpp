@@ -360,7 +360,7 @@ void add_command(CLI::App& app, Action& action) {
         ->type_name("N");
     command
         .add_option("--temperature", options->sampling.temperature,
-                    "0 takes the likeliest byte, 1 draws as the model says")
+                    "0 takes the most likely byte, 1 draws as the model says")
         ->check(CLI::NonNegativeNumber)
         ->capture_default_str()
         ->type_name("T");

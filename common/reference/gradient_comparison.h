@@ -11,7 +11,9 @@ namespace ladder::reference {
 
 /// A verdict on each gradient.
 struct GradientComparisons {
-    Comparison dq, dk, dv;
+    Comparison dq;  ///< of Q
+    Comparison dk;  ///< of K
+    Comparison dv;  ///< of V
 };
 
 /// What the gradients of a problem must be, worked out once, for gradients that kernels made of `given`, the results of

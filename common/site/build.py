@@ -32,6 +32,7 @@ AWESOME_SCRIPTS = {"doxygen-awesome-darkmode-toggle.js": "DoxygenAwesomeDarkMode
                    "doxygen-awesome-fragment-copy-button.js": "DoxygenAwesomeFragmentCopyButton",
                    "doxygen-awesome-interactive-toc.js": "DoxygenAwesomeInteractiveToc",
                    "doxygen-awesome-paragraph-link.js": "DoxygenAwesomeParagraphLink"}
+CONTENTS_BESIDE = 1500  # pixels from which on a window has the table of contents beside the text
 MATHJAX = pathlib.Path("/usr/share/javascript/mathjax")
 MATHJAX_PARTS = ("MathJax.js", "extensions", "jax/element", "jax/input/TeX", "jax/output/SVG")
 # Not in the reference are the program and the fuzzer, how phases describe themselves to both, the inside of the CPU machine, and what one machine
@@ -206,6 +207,8 @@ def finished(text, resolve):
             text = re.sub(rf'<a href="#{name}">[^<]*</a>(?: &#124;\s*)?', "", text)
     if not re.search(r"\\\(|\\\[", text):
         text = re.sub(r'<script type="text/x-mathjax-config">.*?</script>\s*<script[^>]*MathJax\.js[^>]*></script>', "", text, flags=re.DOTALL)
+    text = re.sub(r'(<span class="together">[(\[]?) (?=\\\()', r"\1", text)  # Doxygen sets a space before each formula
+    text = text.replace('id="MSearchResults">', 'id="MSearchResults" title="What the search found">', 1)
     text = text.replace('<li class="footer">', f'<li class="footer">Code: <a href="{resolve("LICENSE")}">MIT</a>. Chapters and figures: '
                         f'<a href="{resolve("LICENSE-docs")}">CC BY 4.0</a>. ', 1)
     if awesome():
@@ -213,6 +216,16 @@ def finished(text, resolve):
         starts = "".join(f"{name}.init();" for name in AWESOME_SCRIPTS.values())
         text = text.replace("</head>", f"{scripts}<script>{starts}</script>\n</head>", 1)
     return text
+
+
+def leave_room_for_code(style):
+    """Has the table of contents above the text, folded, in a window that is not wide enough for 120 columns of code beside it."""
+    text = style.read_text()
+    for narrow, wide in (("(max-width: 999px)", f"(max-width: {CONTENTS_BESIDE - 1}px)"), ("(min-width: 1000px)", f"(min-width: {CONTENTS_BESIDE}px)")):
+        if narrow not in text:
+            raise Failed(f"{style.name} has no {narrow} any more: where does it put the table of contents?")
+        text = text.replace(narrow, wide)
+    style.write_text(text)
 
 
 def finish(output, made):
@@ -233,9 +246,13 @@ def finish(output, made):
     for file in sorted(site.glob("*.html")):
         text = file.read_text()
         file.write_text(finished(text, resolve))
+    tree = site / "navtree.js"
+    if tree.exists():
+        tree.write_text(re.sub(r"""(<img src="'\+relpath\+'sync_o\w+\.png") title=""", r'\1 alt="" title=', tree.read_text()))
     if awesome():
         for name in AWESOME_SCRIPTS:
             shutil.copyfile(AWESOME / name, site / name)
+        leave_room_for_code(site / AWESOME_STYLES[0])
     for part in MATHJAX_PARTS:
         if not (MATHJAX / part).exists():
             raise Failed(f"formulas need MathJax: {MATHJAX / part} is missing (Debian, Ubuntu: libjs-mathjax)")

@@ -109,7 +109,8 @@ def for_doxygen(found, page):
     text = found.group(0)
     if found["comment"] and TRACE.fullmatch(text):
         return (f'@htmlonly[block]<iframe class="trace" title="A run of this kernel, to be played step by step" loading="lazy" '
-                f'src="{trace_file(page)}#embed"></iframe>@endhtmlonly')
+                f'src="{trace_file(page)}#embed"></iframe>'
+                f'<p class="full-size"><a href="{trace_file(page)}" target="_blank">Open this run at full size</a></p>@endhtmlonly')
     if found["comment"]:
         return "\n" * text.count("\n")
     if found["display"]:
@@ -139,6 +140,8 @@ def prose(text, page, root):
     # Doxygen sees no bold and no italics next to code or a formula.
     text = re.sub(r"\*\*(?=\S)((?:(?!\n\n|\*\*).)+?)(?<=\S)\*\*", r"<b>\1</b>", text, flags=re.DOTALL)
     text = re.sub(r"(?<![*\w])\*(?=[^\s*])((?:(?!\n\n|\*).)*?\0(?:(?!\n\n|\*).)*?)(?<=\S)\*(?![*\w])", r"<em>\1</em>", text, flags=re.DOTALL)
+    # Nor does it look for formulas between quotation marks.
+    text = re.sub(r'"((?:(?!\n\n|").)*?\0(?:(?!\n\n|").)*?)"', r"&quot;\1&quot;", text, flags=re.DOTALL)
     text = ANCHOR.sub(lambda m: f"@anchor {pages.label(page)}--{m.group(1)} ", text)
     text = LINK.sub(lambda m: f"{m.group(1)}[{m.group(2)}]({target(m.group(3), page, root)})", text)
     text = "\n".join(REFERENCE.sub(lambda m: m.group(1) + target(m.group(2), page, root) + m.group(3), line)

@@ -88,8 +88,9 @@ def title(page, root=ROOT):
 
 
 def short_title(page, root=ROOT):
-    """The title up to its first comma, for the navigation."""
-    return title(page, root).split(",")[0]
+    """The title up to its first comma, for the navigation; of pages that are no phase's, up to a colon."""
+    short = title(page, root).split(",")[0]
+    return short if short.startswith("Phase") else short.split(": ")[0]
 
 
 def plain(text):

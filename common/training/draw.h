@@ -2,15 +2,14 @@
 
 #include <cstdint>
 
+#include "common/simt/machine/splitmix64.h"
+
 namespace ladder::training {
 
 /// The `index`-th of the numbers that belong to a seed, any of which can be had without those before it: whoever knows
-/// how far a run has come knows all that it will draw. (SplitMix64: Steele, Lea, Flood 2014.)
+/// how far a run has come knows all that it will draw.
 constexpr std::uint64_t drawn(std::uint64_t seed, std::uint64_t index) {
-    std::uint64_t x = seed * 0xd1342543de82ef95u + (index + 1) * 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
+    return simt::splitmix64(simt::scattered(seed) + index * simt::kSplitmixStep);
 }
 
 /// The same as a number in [0, 1).

@@ -53,13 +53,16 @@ function eventText(launch, e) {
   const many = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
   const groups = e.last === undefined ? `group ${e.number}` : `groups ${e.number} to ${e.last}`;
   const then = e.until === undefined ? ", and never goes on" : `; goes on in moment ${e.until + 1}`;
+  // Of a cluster: at whose barrier, or who does it.
+  const other = e.block === undefined ? "" : `block ${e.block} of the cluster`;
+  const [who, whose] = e.party === undefined && other ? [`${other} `, ""] : ["", other && ` of ${other}`];
   switch (e.kind) {
     case "init": return `makes ${name}: ${many(e.number, "arrival")} end${e.number === 1 ? "s" : ""} a phase`;
-    case "arrive": return [e.times === 0 ? "" : `arrives at ${name}`, e.bytes ? `announces ${bytesText(e.bytes)}${e.times === 0 ? ` to ${name}` : ""}` : ""]
+    case "arrive": return [e.times === 0 ? "" : `${who}arrives at ${name}${whose}`, e.bytes ? `announces ${bytesText(e.bytes)}${e.times === 0 ? ` to ${name}` : ""}` : ""]
       .filter(Boolean).join(" and ") + `, ${phase}${e.times > 1 ? `: ${e.times} arrivals` : ""}`;
     case "wait": return e.number < 0 ? `passes ${name}, which nobody holds yet` : `waits at ${name} for ${phase}${then}`;
     case "over": return `${name}: ${phase} is over`;
-    case "copy": return `asks for ${boxesText(launch, reads) || "zeros"} to ${boxesText(launch, writes)}, ${bytesText(e.bytes)}, which report to ${name}, ${phase}`;
+    case "copy": return `${who}asks for ${boxesText(launch, reads) || "zeros"} to ${boxesText(launch, writes)}, ${bytesText(e.bytes)}, which report to ${name}${whose}, ${phase}`;
     case "land": return `${name}: ${bytesText(e.bytes)} have come, ${phase}`;
     case "multiply": return `issues ${many(e.times ?? 1, "product")} of ${groups}: the tensor cores read ${boxesText(launch, reads)}`;
     case "commit": return `closes ${groups} of products`;

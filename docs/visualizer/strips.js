@@ -12,6 +12,12 @@ function cell(x, first, last, height, {kind, title, site, text = ""}) {
     (fits ? `<text class="in ${kind}" x="${left + 4}" y="${height / 2 + 3.5}">${escape(text)}</text>` : "");
 }
 
+/** The blocks of a block's cluster, by rank. */
+function clusterOf(launch, block) {
+  const sizes = launch.cluster ?? [1, 1, 1], place = b => b.index.map((i, d) => Math.floor(i / sizes[d])).join();
+  return launch.blocks.filter(b => place(b) === place(block));
+}
+
 function partyStrip(launch, block, number) {
   const party = block.parties[number], height = 20;
   const threads = `${party.name}, threads ${party.first_thread} to ${party.first_thread + party.threads - 1}`;
@@ -51,7 +57,8 @@ function stageStrip(launch, block, fills) {
   const alone = block.fills.every(f => f.barrier !== barrier || fills.includes(f));
   const title = `${unique(written.map(a => boxText(launch, a)))}: what comes reports to ${name}` +
     (emptied ? `, who has read it says so at ${emptied}` : "");
-  return strip(alone ? name : unique(written.map(a => objectName(launch, a))), [alone ? "" : name, emptied].filter(Boolean).join(", "),
+  const barriers = fills.flatMap(f => [f.barrier, f.emptied_at]);
+  return {barriers, ...strip(alone ? name : unique(written.map(a => objectName(launch, a))), [alone ? "" : name, emptied].filter(Boolean).join(", "),
                title, height, x => {
     let svg = `<rect class="box" x="${x(0) + .5}" y="5.5" width="${x(end) - x(0) - 1}" height="7" rx="1.5"/>`;
     for (const fill of fills)
@@ -64,7 +71,7 @@ function stageStrip(launch, block, fills) {
         first = m + 1;
       }
     return svg;
-  });
+  })};
 }
 
 function productStrips(launch, block) {
@@ -114,16 +121,38 @@ function barrierStrips(launch, block) {
     const over = events.filter(e => e.barrier === number && e.kind === "over");
     if (ofStages.has(number) || !over.length) return [];
     const last = e => events.filter(a => a.kind === "arrive" && a.barrier === number && a.number === e.number).at(-1)?.site ?? "";
-    return strip(barrier.name, barrier.numbered ? `for ${barrier.arrivals} threads` : "", `${barrier.name}: a mark where it opens`, 16, x =>
+    return {barriers: [number], ...strip(barrier.name, barrier.numbered ? `for ${barrier.arrivals} threads` : "", `${barrier.name}: a mark where it opens`, 16, x =>
       `<rect class="box" x="${x(0) + .5}" y="6.5" width="${x(end) - x(0) - 1}" height="3" rx="1.5"/>` + over.map(e =>
         `<path class="opens" d="M${x(e.moment + .5)} 2.5 l5 5.5 l-5 5.5 l-5 -5.5 z" data-site="${last(e)}">` +
-        `<title>${escape(eventText(launch, e))}, in moment ${e.moment + 1}</title></path>`).join(""));
+        `<title>${escape(eventText(launch, e))}, in moment ${e.moment + 1}</title></path>`).join(""))};
   });
 }
 
 function stripsOf(launch, block) {
-  return [...block.parties.map((_, number) => partyStrip(launch, block, number)), ...stageStrips(launch, block),
+  return [...block.parties.map((_, party) => ({...partyStrip(launch, block, party), party})), ...stageStrips(launch, block),
           ...productStrips(launch, block), ...storeStrips(launch, block), ...barrierStrips(launch, block)];
+}
+
+/** The strips of all blocks of a block's cluster, one block below the other. */
+function stripsOfCluster(launch, block) {
+  const blocks = clusterOf(launch, block);
+  if (blocks.length === 1) return stripsOf(launch, block);
+  return blocks.flatMap((b, rank) => !b.parties.length ? [] : stripsOf(launch, b).map(s => ({
+    ...s, rank, name: `${rank}: ${s.name}`, title: `block ${rank} of the cluster\n${s.title}`})));
+}
+
+/** From a party to another block's barrier: arrivals there, and copies that report there. `places`: strips with their `y`. */
+function arrowsAcross(launch, block, places, x) {
+  const middle = s => s.y + s.height / 2;
+  return clusterOf(launch, block).map((b, rank) => b.moments.flatMap(m => m.events).map(e => {
+    if (e.block === undefined || e.party === undefined) return "";
+    const from = places.find(s => s.rank === rank && s.party === e.party);
+    const to = places.find(s => s.rank === e.block && s.barriers?.includes(e.barrier));
+    if (!from || !to) return "";
+    const at = x(e.moment + .5), down = to.y > from.y ? 1 : -1;
+    return `<g class="across"><title>${escape(eventText(launch, e))}</title><path d="M${at} ${middle(from)} V${middle(to)}"/>` +
+      `<path d="M${at - 3} ${middle(to) - 5 * down} h6 l-3 ${5 * down} z"/></g>`;
+  }).join("")).join("");
 }
 
 /** The strips of a pane's block, what happens in its moment, and the source. */
@@ -157,20 +186,24 @@ class Strips {
   }
 
   makeStrips(box, room, launch, block) {
-    const strips = stripsOf(launch, block), count = block.moments.length, narrow = room < 480;
+    const strips = stripsOfCluster(launch, block), narrow = room < 480;
+    const count = Math.max(...clusterOf(launch, block).map(b => b.moments.length));
     const widest = Math.max(...strips.map(s => 6.2 * s.name.length + (s.soft ? 10 + 5.9 * s.soft.length : 0)));
     const names = narrow ? 96 : Math.min(270, widest), each = Math.max(9, Math.min(42, (room - names - 4) / count));
     const x = moment => names + moment * each;
     this.scale = {x, names, each};
     let y = 14, svg = "";
+    const places = [];
     for (const s of strips) {
       const name = narrow ? s.name.replaceAll("warpgroup", "wg").replace(" of", "") : s.name;
       svg += `<g transform="translate(0 ${y})" data-strip="${escape(s.name)}">${s.draw(x)}</g>` +
         `<g transform="translate(0 ${y})" class="name" data-y="${y}"><rect class="under" y="-1" width="${names - 3}" height="${s.height + 2}"/>` +
         `<text y="${s.height / 2 + 4}">${escape(name)}${s.soft && !narrow ? `<tspan class="soft" dx="6">${escape(s.soft)}</tspan>` : ""}` +
         `<title>${escape([s.title, s.soft].filter(Boolean).join("\n"))}</title></text></g>`;
+      places.push({...s, y});
       y += s.height;
     }
+    svg += arrowsAcross(launch, block, places, x);
     const every = each >= 22 ? 1 : each >= 13 ? 2 : 5;
     for (let m = 0; m < count; ++m)
       if (m === 0 || (m + 1) % every === 0) svg += `<text class="soft" text-anchor="middle" x="${x(m + .5)}" y="9">${m + 1}</text>`;
@@ -185,7 +218,7 @@ class Strips {
       `<rect class="now" y="12" width="${each}" height="${y - 11}"/></svg>`;
     box.firstChild.onclick = event => {
       const moment = Math.floor((event.clientX - box.firstChild.getBoundingClientRect().left - names) / each);
-      if (moment >= 0 && moment < count) this.pane.toMoment(block, moment);
+      if (moment >= 0 && moment < count) this.pane.toMoment(block, Math.min(moment, block.moments.length - 1));
       if (event.target.dataset.site) this.chooseSite(Number(event.target.dataset.site));
     };
     // Names stay where they are while the strips move under them.

@@ -77,10 +77,10 @@ def tile_update():
     known, tile = state_of(known_scores, known_values), state_of(tile_scores, tile_values)
     new = merge(known, tile)
     figure = Figure(
-        "The update of m, l and O by one tile",
-        f"What a row knows (m = {known.m}, l = {known.l:.2f}, O = {known.out:.2f}) and what the new tile says by "
+        "The update of m, l and the normalised output Ō by one tile",
+        f"What a row knows (m = {known.m}, l = {known.l:.2f}, Ō = {known.out:.2f}) and what the new tile says by "
         f"itself (m = {tile.m}, l = {tile.l:.2f}, mean {tile.out:.2f}) are brought under the larger maximum. The "
-        f"sums become two shares of the new l = {new.l:.2f}, and the new O = {new.out:.2f} is the mean of both "
+        f"sums become two shares of the new l = {new.l:.2f}, and the new Ō = {new.out:.2f} is the mean of both "
         "outputs, weighted by these shares.")
     whole = WIDTH - 2 * MARGIN
     half = (whole - 24) / 2
@@ -101,7 +101,7 @@ def tile_update():
         figure.line((x, floor), (terms, floor))
         figure.text(terms + 18, floor - 44, f"*m*{which} = {state.m}", colour=colour)
         figure.text(terms + 18, floor - 21, f"*l*{which} = {state.l:.2f}", colour=colour)
-        figure.text(terms + 18, floor + 2, f"O{which} = {state.out:.2f}", colour="o")
+        figure.text(terms + 18, floor + 2, f"Ō{which} = {state.out:.2f}", colour="o")
         figure.rect(x0, bar, x1 - x0, 34, fill=colour, line=colour, round_=0)
         figure.text((x0 + x1) / 2, bar + 23, f"{weight:.2f} *l*{which}", anchor="middle", bold=True)
         share = weight * state.l / new.l
@@ -119,9 +119,9 @@ def tile_update():
         return MARGIN + 56 + (whole - 112) * (value - low) / (high - low)
 
     figure.line((at(low), axis), (at(high), axis), line="o", width=2.5)
-    for value, words, radius, fill in ((low, f"O = {low:.2f}", 7, "panel"),
-                                       (high, f"O_{{tile}} = {high:.2f}", 7, "panel"),
-                                       (new.out, f"O_{{new}} = {new.out:.2f}", 9, "o!")):
+    for value, words, radius, fill in ((low, f"Ō = {low:.2f}", 7, "panel"),
+                                       (high, f"Ō_{{tile}} = {high:.2f}", 7, "panel"),
+                                       (new.out, f"Ō_{{new}} = {new.out:.2f}", 9, "o!")):
         figure.circle(at(value), axis, radius, fill=fill, line="o", width=2.5)
         above = fill == "o!"
         figure.text(at(value), axis + (-20 if above else 34), words, anchor="middle", colour="o", bold=above)

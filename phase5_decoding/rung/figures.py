@@ -177,14 +177,14 @@ def merge_splits():
     figure = Figure(
         "Merging partial results by their log-sum-exp",
         "Four splits of one row's keys, each with an output and a log-sum-exp: "
-        + "; ".join(f"O = {part.out:.2f}, LSE = {part.lse:.2f}" for part in parts)
+        + "; ".join(f"Ō = {part.out:.2f}, LSE = {part.lse:.2f}" for part in parts)
         + ". Their weights exp(LSE of the part - LSE of the whole) are "
         + ", ".join(f"{100 * weight:.0f} %" for weight in weights)
-        + f". The merged output {whole.out:.2f} is the mean of the four with these weights.")
+        + f". The merged output Ō = {whole.out:.2f} is the mean of the four with these weights.")
     across = WIDTH - 2 * MARGIN
     column, floor, unit = across / 4, 124, 26
     bar = floor + 148
-    figure.text(MARGIN, 34, "A row's scores, in four splits: each block leaves O_p and LSE_p")
+    figure.text(MARGIN, 34, "A row's scores, in four splits: each block leaves Ō_p and LSE_p")
     at = MARGIN
     for p, (part, row, weight) in enumerate(zip(parts, scores, weights)):
         x, w = MARGIN + column * p, column - 14
@@ -193,7 +193,7 @@ def merge_splits():
         for n, score in enumerate(row):
             figure.rect(x + w * n / 4 + 2, floor - unit * score, w / 4 - 4, unit * score, fill="s", line="s", round_=0)
         figure.line((x, floor), (x + w, floor))
-        figure.text(x + w / 2, floor + 26, f"O = {part.out:.2f}", anchor="middle", colour="o")
+        figure.text(x + w / 2, floor + 26, f"Ō = {part.out:.2f}", anchor="middle", colour="o")
         figure.text(x + w / 2, floor + 50, f"LSE = {part.lse:.2f}", anchor="middle", colour="state")
         at += across * weight
     at = MARGIN
@@ -215,7 +215,7 @@ def merge_splits():
         figure.circle(position(part.out), axis, 16 * weight ** 0.5, fill="panel", line="o", width=2.5)
         figure.text(position(part.out), axis + 36, f"{part.out:.2f}", anchor="middle", colour="o")
     figure.circle(position(whole.out), axis, 9, fill="o!", line="o", width=2.5)
-    figure.text(position(whole.out), axis - 22, f"O = {whole.out:.2f}", anchor="middle", colour="o", bold=True)
+    figure.text(position(whole.out), axis - 22, f"Ō = {whole.out:.2f}", anchor="middle", colour="o", bold=True)
     return figure
 
 

@@ -180,18 +180,19 @@ Question queries_read(Draw& draw) {
                                  "A block keeps 64 keys, or 64 queries; Q has {} bytes.",
                                  N, Q),
         .ask = "How many bytes of Q do all kernels read?",
-        .hint = "Two kernels read Q. In which of them does it come past, and how often?",
+        .hint = "Two kernels read Q. In which of them does it pass the blocks, and how often?",
         .source = run.source,
         .command = run.command,
         .section = "What it moves",
         .formula = double(Q * (T + 1))};
     q.right(
         bytes(run.read("Q")),
-        fmt::format("Once for each of {} key tiles in the kernel of dK and dV, and once in that of dQ, where it stays.",
-                    T));
+        fmt::format(
+            "Once for each of {} key tiles in the kernel of dK and dV, and once in the kernel of dQ, where it stays.",
+            T));
     q.wrong(bytes(Q * T), "The kernel of dQ reads it as well, once: each of its blocks keeps a tile of it.");
-    q.wrong(bytes(2 * Q), "In the kernel of dK and dV all of Q comes past each block, not past all blocks together.");
-    q.wrong(bytes(2 * Q * T), "In the kernel of dQ it is K and V that come past. Q stays.");
+    q.wrong(bytes(2 * Q), "In the kernel of dK and dV all of Q passes each block, and not all blocks together.");
+    q.wrong(bytes(2 * Q * T), "In the kernel of dQ K and V pass, and Q stays.");
     return q;
 }
 

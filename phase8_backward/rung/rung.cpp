@@ -4,7 +4,10 @@
 #include "common/rung/attention_rung.h"
 #include "common/rung/fuzz_entry.h"
 #include "common/rung/phase.h"
+#include "common/simt/device/device.h"
+#include "common/simt/device/device_profile.h"
 #include "phase8_backward/backward.h"
+#include "phase8_backward/hopper_backward.h"
 #include "phase8_backward/mma_backward.h"
 
 namespace ladder::phase8_backward {
@@ -19,7 +22,20 @@ struct Backward {
     decltype(plain_backward)* call;
     decltype(plain_backward_bytes)* bytes;
 };
-constexpr Backward kPlain{plain_backward, plain_backward_bytes}, kMma{mma_backward, mma_backward_bytes};
+
+/// On the CPU machine as on an H100, where it imitates a device without wgmma.
+AttentionGradients on_hopper(const torch::Tensor& dout, const torch::Tensor& q, const torch::Tensor& k,
+                             const torch::Tensor& v, const torch::Tensor& out, const torch::Tensor& lse,
+                             const AttentionOptions& options, const BackwardOptions& how,
+                             const std::optional<torch::Tensor>& dlse) {
+    if (simt::cpu_device().has_feature(simt::Feature::wgmma))
+        return hopper_backward(dout, q, k, v, out, lse, options, how, dlse);
+    const simt::ScopedCpuDevice h100(simt::device_from(simt::device_profile("h100")));
+    return hopper_backward(dout, q, k, v, out, lse, options, how, dlse);
+}
+
+constexpr Backward kPlain{plain_backward, plain_backward_bytes}, kMma{mma_backward, mma_backward_bytes},
+    kHopper{on_hopper, hopper_backward_bytes};
 
 Rung rung_of(const char* name, const char* changes, const RungInput& input, Backward entry, DqGather gather) {
     const AttentionOptions options{.scale = {},
@@ -42,7 +58,7 @@ Rung rung_of(const char* name, const char* changes, const RungInput& input, Back
                                             dout, options);
     };
     rung.flops *= kProducts;
-    rung.tensor_cores = entry.call == kMma.call;
+    rung.tensor_cores = entry.call != kPlain.call;
     for (const char* tensor : {"dO", "dQ"}) rung.tensor_bytes[tensor] = q.nbytes();
     for (const char* tensor : {"dK", "dV"}) rung.tensor_bytes[tensor] = k.nbytes();
     rung.tensor_bytes["dQ sum"] = q.numel() * sizeof(float);
@@ -71,6 +87,12 @@ std::vector<Rung> rungs(const RungInput& input) {
                 "The same with five products: the warps of dS compute dQ of the tile before while those of P "
                 "make weights.",
                 input, kMma, DqGather::atomics));
+    if (input.q.size(3) > 128) return rungs;
+    rungs.push_back(
+        rung_of("hopper_backward_atomics",
+                "Hopper alone (the CPU machine imitates one): two warpgroups own 64 keys each, and P and dS are their "
+                "operands in registers. A warp fetches queries, and another has dQ added up in global memory.",
+                input, kHopper, DqGather::atomics));
     return rungs;
 }
 
@@ -147,6 +169,8 @@ void bench_cases(bench::CaseList& list) {
 
     // Those on tensor cores: as many numbers in a token's heads together whatever the head dimension is.
     const std::vector<std::string> mma = {"mma_backward", "mma_backward_atomics"};
+    const std::vector<std::string> hopper = {"mma_backward", "mma_backward_atomics", "hopper_backward",
+                                             "hopper_backward_atomics"};
     const std::int64_t width = sizes.heads * list.either<std::int64_t>(128, 32);
     const std::int64_t long_enough = list.either<std::int64_t>(8192, 128);
     for (const Mask mask : {Mask::none, Mask::causal_bottom_right})
@@ -154,7 +178,16 @@ void bench_cases(bench::CaseList& list) {
             Problem problem = problem_of(long_enough, head_dim, mask);
             problem.query_heads = problem.kv_heads = std::max<std::int64_t>(1, width / head_dim);
             problem.dtype = torch::kBFloat16;
-            list.add(mma, problem, {Sweep::headline});
+            list.add(head_dim <= 128 ? hopper : mma, problem, {Sweep::headline});
+        }
+    // Rows of 16,384, where the aims of Hopper's kernels are.
+    for (const Mask mask : {Mask::none, Mask::causal_bottom_right})
+        for (const auto head_dim : list.either<Lengths>({64, 128}, {})) {
+            Problem problem = problem_of(16384, head_dim, mask);
+            problem.batch = 1;
+            problem.query_heads = problem.kv_heads = 2048 / head_dim;
+            problem.dtype = torch::kBFloat16;
+            list.add(hopper, problem, {Sweep::headline});
         }
 }
 
@@ -169,7 +202,9 @@ Phase describe() {
             .bench_entries = {bench_entry("plain_backward", "#4f9a94", kPlain, DqGather::second_pass),
                               bench_entry("plain_backward_atomics", "#8fc2bd", kPlain, DqGather::atomics),
                               bench_entry("mma_backward", "#2f6f8f", kMma, DqGather::second_pass),
-                              bench_entry("mma_backward_atomics", "#7fb0c8", kMma, DqGather::atomics)},
+                              bench_entry("mma_backward_atomics", "#7fb0c8", kMma, DqGather::atomics),
+                              bench_entry("hopper_backward", "#6b3fa0", kHopper, DqGather::in_order),
+                              bench_entry("hopper_backward_atomics", "#a58cc9", kHopper, DqGather::atomics)},
             .bench_cases = bench_cases};
 }
 

@@ -6,8 +6,10 @@
 
 #include "common/reference/gradient_cases.h"
 #include "common/reference/gradient_comparison.h"
+#include "common/simt/device/device_profile.h"
 #include "common/simt/report/launch_log.h"
 #include "phase8_backward/backward.h"
+#include "phase8_backward/hopper_backward.h"
 #include "phase8_backward/mma_backward.h"
 
 namespace ladder::mutants {
@@ -23,6 +25,15 @@ struct Backward {
     decltype(plain_backward_bytes)* bytes;
     DqGather gather;
 };
+
+/// On an H100.
+AttentionGradients on_hopper(const torch::Tensor& dout, const torch::Tensor& q, const torch::Tensor& k,
+                             const torch::Tensor& v, const torch::Tensor& out, const torch::Tensor& lse,
+                             const AttentionOptions& options, const BackwardOptions& how,
+                             const std::optional<torch::Tensor>& dlse) {
+    const simt::ScopedCpuDevice imitated(simt::device_from(simt::device_profile("h100")));
+    return hopper_backward(dout, q, k, v, out, lse, options, how, dlse);
+}
 
 AttentionGradients gradients(const BackwardInputs& x, const Backward& entry, bool with_dlse = true) {
     return entry.call(x.dout, x.q, x.k, x.v, x.out, x.lse, x.options, {.gather = entry.gather},
@@ -61,6 +72,19 @@ AssertionResult what_is_hidden_does_no_harm(const Backward& entry, torch::Scalar
     if (result.dk.narrow(2, at + 1, rest).isnan().any().item<bool>() ||
         result.dv.narrow(2, at + 1, rest).isnan().any().item<bool>())
         return AssertionFailure() << "a query reached a key that it does not see";
+    return AssertionSuccess();
+}
+
+/// Three key tiles add to dQ, in an order that the seed draws; the sum keeps its bits.
+AssertionResult repeats(const Backward& entry, torch::ScalarType dtype) {
+    AttentionCase problem{.query_length = 70, .key_length = 380, .head_dim = 32};
+    problem.dtype = dtype;
+    const BackwardInputs x = reference::make_backward_inputs(problem, torch::kCPU);
+    const torch::Tensor first = gradients(x, entry).dq;
+    for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+        const simt::ScopedOrder drawn(seed);
+        if (!at::equal(gradients(x, entry).dq, first)) return AssertionFailure() << "dQ has other bits, seed " << seed;
+    }
     return AssertionSuccess();
 }
 
@@ -105,6 +129,8 @@ std::vector<Trial> trials(torch::ScalarType dtype) {
     if (dtype != torch::kFloat32) {
         entries.push_back({"mma_", mma_backward, mma_backward_bytes, DqGather::second_pass});
         entries.push_back({"mma_atomics_", mma_backward, mma_backward_bytes, DqGather::atomics});
+        entries.push_back({"hopper_", on_hopper, hopper_backward_bytes, DqGather::in_order});
+        entries.push_back({"hopper_atomics_", on_hopper, hopper_backward_bytes, DqGather::atomics});
     }
     const auto add = [&](AttentionCase problem, bool with_dlse = true) {
         problem.dtype = dtype;
@@ -164,8 +190,13 @@ std::vector<Trial> trials(torch::ScalarType dtype) {
          .key_length = 140,
          .head_dim = 32});
     for (const Backward& entry : entries) {
-        trials.push_back(
-            trial(entry.prefix + "hidden", [entry, dtype] { return what_is_hidden_does_no_harm(entry, dtype); }));
+        if (entry.gather == DqGather::in_order) {  // whose turns nobody counts
+            trials.push_back(trial(entry.prefix + "repeats", [entry, dtype] { return repeats(entry, dtype); }));
+            continue;
+        }
+        if (entry.call != on_hopper)
+            trials.push_back(
+                trial(entry.prefix + "hidden", [entry, dtype] { return what_is_hidden_does_no_harm(entry, dtype); }));
         trials.push_back(
             trial(entry.prefix + "bytes", [entry, dtype] { return moves_what_the_formula_says(entry, dtype); }));
         if (entry.call == mma_backward)

@@ -343,6 +343,23 @@ class Page(unittest.TestCase):
         # Row 67 is row 3 of eight: piece 2 goes to place 2 ^ 3 = 1. 67 rows of 128 bytes, 16 of a piece, 2 of an element.
         self.assertEqual(text, f"K_j(67, 17): piece 2 of its row lies in place 1, byte {67 * 128 + 16 + 2} of shared memory")
 
+    def test_blocks_of_a_cluster_stand_one_below_the_other(self):
+        file = os.path.join(self.folder.name, "cluster.html")
+        subprocess.run([RING_KERNEL, file, "cluster"], capture_output=True, text=True, check=True)
+        self.visit(pathlib.Path(file).as_uri(), "#s=4")
+        names = self.browser.run("return [...document.querySelectorAll('[data-strip]')].map(s => s.dataset.strip)")
+        of_each = ["warp 0", "warp 1", "warp 2", "full[0]", "the cluster's barrier"]
+        self.assertEqual(names, [f"{rank}: {name}" for rank in (0, 1) for name in of_each])
+        across = self.browser.run("return [...document.querySelectorAll('.across title')].map(t => t.textContent)")
+        copies = [title for title in across if title.startswith("asks for K")]
+        self.assertEqual(len(copies), 8)
+        self.assertIn("asks for K[32…63, :] to K_j[32…63, :], 4.0 KiB, which report to full[0] of block 0 of the cluster, phase 0", copies)
+        self.assertIn("arrives at empty[0] of block 1 of the cluster, phase 0: 32 arrivals", across)
+        events = self.browser.run("return TRACE.runs[0].launches[0].blocks[1].moments.flatMap(m => m.events)"
+                                  ".filter(e => e.party === undefined && e.block !== undefined).map(e => eventText(TRACE.runs[0].launches[0], e))")
+        self.assertIn("block 0 of the cluster arrives at empty[0], phase 0: 64 arrivals", events)
+        self.assertIn("block 0 of the cluster asks for K[0…31, :] to K_j[0…31, :], 4.0 KiB, which report to full[0], phase 0", events)
+
     def test_kernels_without_parties_have_no_strips(self):
         self.visit(self.page("3"), "#a=0&s=3")
         self.assertTrue(self.browser.run("return document.querySelector('.parties-card').hidden && document.querySelector('.events-card').hidden"))

@@ -368,8 +368,7 @@ TEST(PlainBackwardFuzz, F32B2Q5K65D16TopLeftCalledTwice) {
     problem.options.mask = Mask::causal_top_left;
     const BackwardInputs x = make_backward_inputs(problem, test_device());
     const AttentionGradients result = plain_backward(x.dout, x.q, x.k, x.v, x.out, x.lse, x.options, {}, x.dlse);
-    const Comparison verdict =
-        compare_gradients(result, x.q, x.k, x.v, {x.out, x.lse}, x.dout, x.options, x.dlse);
+    const Comparison verdict = compare_gradients(result, x.q, x.k, x.v, {x.out, x.lse}, x.dout, x.options, x.dlse);
     EXPECT_TRUE(verdict.passed) << verdict.report;
     const simt::ScopedCpuWorkers other_workers(2);
     const AttentionGradients again = plain_backward(x.dout, x.q, x.k, x.v, x.out, x.lse, x.options, {}, x.dlse);
@@ -409,12 +408,11 @@ TEST(PlainBackwardFuzz, F32B2Q5K65D16TopLeftWithAndWithoutBatchNeighbours) {
     problem.seed = 1;
     const BackwardInputs x = make_backward_inputs(problem, test_device());
     const AttentionGradients result = plain_backward(x.dout, x.q, x.k, x.v, x.out, x.lse, x.options, {}, x.dlse);
-    const Comparison verdict =
-        compare_gradients(result, x.q, x.k, x.v, {x.out, x.lse}, x.dout, x.options, x.dlse);
+    const Comparison verdict = compare_gradients(result, x.q, x.k, x.v, {x.out, x.lse}, x.dout, x.options, x.dlse);
     EXPECT_TRUE(verdict.passed) << verdict.report;
     const auto alone = [](const torch::Tensor& batch) { return batch.narrow(0, 1, 1); };
-    const AttentionGradients again =
-        plain_backward(alone(x.dout), alone(x.q), alone(x.k), alone(x.v), alone(x.out), alone(x.lse), x.options, {}, alone(x.dlse));
+    const AttentionGradients again = plain_backward(alone(x.dout), alone(x.q), alone(x.k), alone(x.v), alone(x.out),
+                                                    alone(x.lse), x.options, {}, alone(x.dlse));
     EXPECT_TRUE(same_bits(alone(result.dq), again.dq));
     EXPECT_TRUE(same_bits(alone(result.dk), again.dk));
     EXPECT_TRUE(same_bits(alone(result.dv), again.dv));

@@ -1,10 +1,14 @@
 // What wrong host code is put through: the entries of several phases, with their right kernels.
 
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/csrc/autograd/autograd.h>
+
 #include <functional>
 #include <limits>
 #include <string>
 #include <utility>
 
+#include "common/attention/attention.h"
 #include "common/attention/check.h"
 #include "common/attention/outputs.h"
 #include "common/reference/bad_inputs.h"
@@ -161,6 +165,53 @@ AssertionResult refuses_an_unknown_gather() {
         {"gather:", "7"});
 }
 
+/// The operator that autograd follows, by a loss that looks at both of its results, and hands on gradients without
+/// memory of their own: as autograd gives that of a sum.
+AssertionResult autograd_follows(Mask mask, std::optional<double> scale) {
+    const reference::BackwardInputs x = reference::make_backward_inputs({.query_heads = 2,
+                                                                         .query_length = 20,
+                                                                         .key_length = 33,
+                                                                         .head_dim = 16,
+                                                                         .options = {.scale = scale, .mask = mask}},
+                                                                        torch::kCPU);
+    const torch::Tensor q = x.q.detach().requires_grad_(), k = x.k.detach().requires_grad_(),
+                        v = x.v.detach().requires_grad_();
+    const AttentionResult result = attention_with_lse(q, k, v, x.options);
+    const torch::Tensor dout = at::full({1}, 0.7, x.q.options()).expand(x.q.sizes()),
+                        dlse = at::full({1}, -0.4, x.lse.options()).expand(x.lse.sizes());
+    const auto d = torch::autograd::grad({result.out, result.lse}, {q, k, v}, {dout, dlse});
+    const auto verdict = reference::compare_gradients({.dq = d[0], .dk = d[1], .dv = d[2]}, x.q, x.k, x.v,
+                                                      {result.out.detach(), result.lse.detach()}, dout.contiguous(),
+                                                      x.options, dlse.contiguous());
+    if (verdict.passed) return AssertionSuccess();
+    return AssertionFailure() << verdict.report;
+}
+
+/// An operator without a backward pass refuses each tensor that requires grad, and takes it where nobody asks.
+AssertionResult loses_no_gradient() {
+    const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("flash_ladder::fa2_forward", "");
+    for (std::size_t place = 0; place < 3; ++place) {
+        std::vector<c10::IValue> stack(4);
+        for (std::size_t i = 0; i < 3; ++i) stack[i] = at::ones({1, 1, 4, 8}).requires_grad_(i == place);
+        std::vector<c10::IValue> again = stack;
+        const auto refused = reference::throws_mentioning([&] { op.callBoxed(&stack); },
+                                                          {"requires grad", "flash_ladder::attention has one"});
+        if (!refused) return AssertionFailure() << "argument " << place << ": " << refused.message();
+        const at::NoGradGuard nobody;
+        op.callBoxed(&again);
+    }
+    return AssertionSuccess();
+}
+
+/// Who asks for a gradient of a gradient must not get a zero.
+AssertionResult has_no_second_derivative() {
+    const torch::Tensor x = at::ones({1, 1, 4, 8}).requires_grad_();
+    const torch::Tensor out = attention(x, x, x);
+    const auto first = torch::autograd::grad({out}, {x}, {at::ones_like(out.detach())}, true, true);
+    return reference::throws_mentioning([&] { torch::autograd::grad({first[0].sum()}, {x}); },
+                                        {"no second derivative"});
+}
+
 }  // namespace
 
 std::vector<Trial> trials(torch::ScalarType dtype) {
@@ -225,6 +276,13 @@ std::vector<Trial> trials(torch::ScalarType dtype) {
     add_check("masks_of_decode", [] {
         return refuses_masks(decode({}), {Mask::causal_top_left, static_cast<Mask>(9)});
     });
+    for (const auto& [name, mask] : {std::pair("autograd", Mask::none),
+                                     {"autograd_bottom_right", Mask::causal_bottom_right},
+                                     {"autograd_top_left", Mask::causal_top_left}})
+        add_check(name, [mask] { return autograd_follows(mask, 0.3); });
+    add_check("autograd_default_scale", [] { return autograd_follows(Mask::none, {}); });
+    add_check("lost_gradients", loses_no_gradient);
+    add_check("second_derivative", has_no_second_derivative);
     add_check("poison", fresh_memory_is_poisoned);
     add_check("shared_memory", takes_all_of_the_shared_memory_and_no_more);
     add_check("planned_splits", plans_no_more_splits_than_there_may_be);

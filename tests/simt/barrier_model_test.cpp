@@ -1,5 +1,5 @@
 // mbarriers and named barriers: what they order, and what the machine says of their misuse. What copies bring to them
-// is in tma_model_test.cpp.
+// is in tma_load_model_test.cpp.
 
 #include <gtest/gtest.h>
 

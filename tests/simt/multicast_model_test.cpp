@@ -34,9 +34,26 @@ struct Numbers : Buffer<float> {
     }
 };
 
+/// A tile, and the barrier that its bytes report to.
+struct OneTile {
+    SharedArena arena{};
+    PanelTile<float, R, C, Swizzle::b128> tile = arena.panels<float, R, C, Swizzle::b128>("K_j");
+    SharedBarriers<1> full = arena.barriers<1>("full");
+
+    /// Thread 0 makes the barrier; then the cluster meets.
+    void meet(bool expects) const {
+        if (threadIdx.x == 0) {
+            full[0].init(1);
+            publish_barriers();
+            if (expects) full[0].arrive_expecting(kBytes);
+        }
+        cluster_sync();
+    }
+};
+
 enum class Slip {
     none,
-    own_consumers_only,     // the producer waits for the consumers of its own block alone
+    own_consumers_only,     // they let their own producer know alone
     waits_without_cluster,  // wait() where wait_in_cluster() belongs
     other_expects_nothing,  // the second block's barrier is not told of the bytes
     other_expects_half,     // or of too few
@@ -88,49 +105,12 @@ auto ring_of_a_pair(Slip slip, TensorMap<const float, 2> map, GlobalTensor<float
             for (int j = 0; j < kTiles; ++j, at.next()) {
                 full[at.stage].wait(at.parity);
                 sum += float(ring(at.stage * R + 3, t - 32));  // @reads
-                in_block(empty[at.stage], 0).arrive();
-                if (slip != Slip::own_consumers_only) in_block(empty[at.stage], 1).arrive();
+                for (int b = 0; b < 2; ++b)
+                    if (b == rank || slip != Slip::own_consumers_only) in_block(empty[at.stage], b).arrive();
             }
             out(int(blockIdx.x), t - 32) = sum;
         }
         if (slip != Slip::no_last_sync) cluster_sync();
-    };
-}
-
-/// Each block's consumers release the stage to both producers, or, wrongly, to their own.
-auto released_to_own_producer(TensorMap<const float, 2> map, GlobalTensor<float, 2> out) {
-    return [=] {
-        SharedArena arena;
-        const auto ring = arena.panels<float, kStages * R, C, Swizzle::b128>("K_j");
-        const auto full = arena.barriers<kStages>("full"), empty = arena.barriers<kStages>("empty");
-        const int t = int(threadIdx.x), rank = cluster_rank();
-        if (t == 0) {
-            for (int s = 0; s < kStages; ++s) {
-                full[s].init(1);
-                empty[s].init(32);
-            }
-            publish_barriers();
-        }
-        cluster_sync();
-        RingPosition<kStages> at;
-        if (t == 0) {
-            for (int j = 0; j < kTiles; ++j, at.next()) {
-                empty[at.stage].wait_in_cluster(at.parity ^ 1);
-                full[at.stage].arrive_expecting(kBytes);
-                if (j % 2 != rank) continue;
-                const auto stage = ring.rows_from<R>(at.stage * R);
-                tma_load_for_cluster(stage, map, {j * R, 0}, full[at.stage], 0b11);  // @refills
-            }
-        } else if (t >= 32) {
-            float sum = 0.0f;
-            for (int j = 0; j < kTiles; ++j, at.next()) {
-                full[at.stage].wait(at.parity);
-                sum += float(ring(at.stage * R + 3, t - 32));  // @consumes
-                empty[at.stage].arrive();
-            }
-            out(int(blockIdx.x), t - 32) = sum;
-        }
-        cluster_sync();
     };
 }
 
@@ -195,21 +175,15 @@ TEST_F(Multicast, ToASingleOtherBlock) {
     for (std::uint64_t seed = 0; seed <= 10; ++seed) {
         const ScopedOrder order(seed);
         expect_clean(kPair, [out, map = K.map()] {
-            SharedArena arena;
-            const auto tile = arena.panels<float, R, C, Swizzle::b128>("K_j");
-            const auto full = arena.barriers<1>("full");
+            const OneTile one;
             const int t = int(threadIdx.x);
-            if (t == 0) {
-                full[0].init(1);
-                publish_barriers();
-            }
-            cluster_sync();
+            one.meet(false);
             if (cluster_rank() == 0) {
-                if (t == 0) tma_load_for_cluster(tile, map, {R, 0}, full[0], 0b10);
+                if (t == 0) tma_load_for_cluster(one.tile, map, {R, 0}, one.full[0], 0b10);
             } else {
-                if (t == 0) full[0].arrive_expecting(kBytes);
-                full[0].wait(0);
-                if (t < 32) out(t) = tile(2, t);
+                if (t == 0) one.full[0].arrive_expecting(kBytes);
+                one.full[0].wait(0);
+                if (t < 32) out(t) = one.tile(2, t);
             }
             cluster_sync();
         });
@@ -217,8 +191,7 @@ TEST_F(Multicast, ToASingleOtherBlock) {
     }
 }
 
-// --- wrong kernels
-// ---------------------------------------------------------------------------------------------------
+// --- wrong kernels --------------------------------------------------------------------------------------------------
 
 struct Wrong {
     Fault fault;
@@ -248,19 +221,9 @@ void expect_wrong(Slip slip, const Wrong& wrong, const std::vector<Fault>& or_el
 }
 
 TEST_F(WrongMulticast, StageRefilledWhileTheOtherBlockReadsIt) {
-    Numbers K("K");
-    Buffer<float> sums("sums", {2, 32});
-    for (std::uint64_t seed = 0; seed < 6; ++seed) {
-        const ScopedOrder order(seed);
-        const auto error = fault_of(kPair, released_to_own_producer(K.map(), sums.view<2>()));
-        ASSERT_TRUE(error) << "seed " << seed;
-        const std::string what = error->what() + std::string("\n");
-        if (error->report().fault == Fault::copy_in_flight) continue;  // two copies at once into the slower block
-        EXPECT_EQ(error->report().fault, Fault::race) << what;
-        EXPECT_NE(what.find(checks.place("refills")), std::string::npos) << what;
-        EXPECT_NE(what.find(checks.place("consumes")), std::string::npos) << what;
-        EXPECT_NE(what.find("nothing in the cluster orders the two"), std::string::npos) << what;
-    }
+    expect_wrong(Slip::own_consumers_only,
+                 {.fault = Fault::race, .marks = {"load", "reads"}, .says = {"nothing in the cluster orders the two"}},
+                 {Fault::copy_in_flight});  // two copies at once into the slower block
 }
 
 TEST_F(WrongMulticast, ProducerWaitsWithoutTheCluster) {
@@ -317,20 +280,13 @@ TEST_F(WrongMulticast, OverwritesWhatTheOtherBlockStoredAndDidNotShow) {
     Numbers K("K");
     checks.expect(kPair,
                   [map = K.map()] {
-                      SharedArena arena;
-                      const auto tile = arena.panels<float, R, C, Swizzle::b128>("K_j");
-                      const auto full = arena.barriers<1>("full");
+                      const OneTile one;
                       const int t = int(threadIdx.x);
-                      if (cluster_rank() == 1 && t == 9) tile(1, 8) = 1.0f;  // @stored there
-                      if (t == 0) {
-                          full[0].init(1);
-                          publish_barriers();
-                          full[0].arrive_expecting(kBytes);
-                      }
-                      cluster_sync();
+                      if (cluster_rank() == 1 && t == 9) one.tile(1, 8) = 1.0f;  // @stored there
+                      one.meet(true);
                       if (t == 0 && cluster_rank() == 0)
-                          tma_load_for_cluster(tile, map, {0, 0}, full[0], 0b11);  // @over it
-                      full[0].wait(0);
+                          tma_load_for_cluster(one.tile, map, {0, 0}, one.full[0], 0b11);  // @over it
+                      one.full[0].wait(0);
                       cluster_sync();
                   },
                   {.fault = Fault::unseen_by_agent,
@@ -345,23 +301,17 @@ TEST_F(WrongMulticast, ReadBeforeItHasCome) {
     checks.expect(
         kPair,
         [map = K.map()] {
-            SharedArena arena;
-            const auto tile = arena.panels<float, R, C, Swizzle::b128>("K_j");
-            const auto full = arena.barriers<1>("full");
+            const OneTile one;
             const int t = int(threadIdx.x);
-            if (t == 0) {
-                full[0].init(1);
-                publish_barriers();
-                full[0].arrive_expecting(kBytes);
-            }
-            cluster_sync();
-            if (t == 0 && cluster_rank() == 0) tma_load_for_cluster(tile, map, {0, 0}, full[0], 0b11);  // @under way
-            cluster_sync();  // says nothing of the copy
+            one.meet(true);
+            if (t == 0 && cluster_rank() == 0)
+                tma_load_for_cluster(one.tile, map, {0, 0}, one.full[0], 0b11);  // @under way
+            cluster_sync();                                                      // says nothing of the copy
             if (cluster_rank() == 1 && t == 3) {
-                const float x = tile(0, 3);  // @too soon
+                const float x = one.tile(0, 3);  // @too soon
                 EXPECT_EQ(x, x);
             }
-            full[0].wait(0);
+            one.full[0].wait(0);
             cluster_sync();
         },
         {.fault = Fault::copy_in_flight,
@@ -377,18 +327,12 @@ TEST_F(WrongMulticast, NobodyWaitsInTheOtherBlock) {
     checks.expect(
         kPair,
         [map = K.map()] {
-            SharedArena arena;
-            const auto tile = arena.panels<float, R, C, Swizzle::b128>("K_j");
-            const auto full = arena.barriers<1>("full");
+            const OneTile one;
             const int t = int(threadIdx.x);
-            if (t == 0) {
-                full[0].init(1);
-                publish_barriers();
-                full[0].arrive_expecting(kBytes);
-            }
-            cluster_sync();
-            if (t == 0 && cluster_rank() == 0) tma_load_for_cluster(tile, map, {0, 0}, full[0], 0b11);  // @for both
-            if (cluster_rank() == 0) full[0].wait(0);
+            one.meet(true);
+            if (t == 0 && cluster_rank() == 0)
+                tma_load_for_cluster(one.tile, map, {0, 0}, one.full[0], 0b11);  // @for both
+            if (cluster_rank() == 0) one.full[0].wait(0);
             cluster_sync();
         },
         {.fault = Fault::copy_not_awaited,

@@ -54,6 +54,19 @@ inline Tiles ready_tiles() {
     return t;
 }
 
+/// S = Q_i K_j^T, one step of it.
+inline void multiply_once(Accumulator<64>& S, const Tiles& t, bool accumulate = false,
+                          SourceSite site = SourceSite::here()) {
+    multiply(S, k_major(t.Q_i, 0, 0), k_major(t.K_j, 0, 0), accumulate, site);
+}
+
+/// An operand of zeros.
+inline OperandA<f16> zeros(SourceSite site = SourceSite::here()) {
+    OperandA<f16> P(site);
+    for (int r = 0; r < 4; ++r) P.set(r, 0, site);
+    return P;
+}
+
 /// While a test runs, the machine imitates a Hopper.
 class OnHopper : public ::testing::Test {
     const ScopedCpuDevice device_{device_from(device_profile("h200"))};

@@ -89,6 +89,9 @@ class Text(Book):
         self.assertEqual(self.filtered("**`exp2`**, *as `x` is*, *plain* and 2 * `a` * 3"),
                          "<b>`exp2`</b>, <em>as `x` is</em>, *plain* and 2 * `a` * 3")
 
+    def test_formulas_in_quotation_marks(self):
+        self.assertEqual(self.filtered('**"When $x$ is `y`."** "plain"'), '<b>&quot;When \\f$x\\f$ is `y`.&quot;</b> "plain"')
+
     def test_folded_answers(self):
         text = "<details><summary>What is `x<y>` & $z$?</summary>\n\nIt is **y**.\n\n</details>"
         self.assertEqual(self.filtered(text), "@htmlonly[block]<details>@endhtmlonly@htmlonly[block]<summary>What is <code>x&lt;y></code> &amp; "
@@ -101,7 +104,8 @@ class Text(Book):
     def test_traces(self):
         text = "a\n\n<!-- trace: 3 --keys 128 -->\n\n```\n<!-- trace: 4 -->\n```"
         self.assertEqual(markdown_filter.traces(text), ["3 --keys 128"])
-        self.assertIn('src="traces/phase0_x.html#embed"></iframe>@endhtmlonly', self.filtered(text))
+        self.assertIn('src="traces/phase0_x.html#embed"></iframe><p class="full-size"><a href="traces/phase0_x.html" target="_blank">Open this run at full '
+                      'size</a></p>@endhtmlonly', self.filtered(text))
 
     def test_headings(self):
         made = self.filtered("# Title\n\n## The `d'` form\n\n### $x$\n\n```\n# no heading\n```")

@@ -55,6 +55,40 @@ document.querySelectorAll('div.contents *').forEach(e => {
 return wide.slice(0, 3);
 """
 
+# Beginnings of the longest lines of code boxes that do not fit.
+CODE_THAT_SCROLLS = r"""
+document.querySelectorAll('details').forEach(e => e.open = true);
+return [...document.querySelectorAll('div.contents .fragment')].filter(e => e.scrollWidth > e.clientWidth + 1)
+    .map(e => e.textContent.split('\n').reduce((a, b) => a.length > b.length ? a : b).trim().slice(0, 70));
+"""
+
+# Words with less contrast than WCAG 2 asks for (AA: 4.5, large ones 3), and pictures and frames without a text.
+HARD_TO_READ = r"""
+document.querySelectorAll('details').forEach(e => e.open = true);
+const parse = c => { const n = (c.match(/[\d.]+/g) || []).map(Number); return n.length < 4 ? [...n, 1] : n; };
+const over = (top, under) => [0, 1, 2].map(i => top[i] * top[3] + under[i] * (1 - top[3])).concat(1);
+const ground = e => {
+    const layers = [];
+    for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor); if (c[3] > 0) layers.push(c); if (c[3] >= 1) break; }
+    return layers.reverse().reduce((under, top) => over(top, under), [255, 255, 255, 1]);
+};
+const luminance = c => { const [r, g, b] = c.slice(0, 3).map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+const found = new Map(), walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+for (let node; node = walker.nextNode();) {
+    const e = node.parentElement, style = e && getComputedStyle(e);
+    if (!node.data.trim() || !e || e.closest('script, style, svg, noscript') || !e.getClientRects().length || style.visibility === 'hidden') continue;
+    const under = ground(e), words = over(parse(style.color), under);
+    const [a, b] = [luminance(words), luminance(under)].sort((x, y) => y - x), ratio = (a + 0.05) / (b + 0.05);
+    const size = parseFloat(style.fontSize), large = size >= 24 || size >= 18.66 && style.fontWeight >= 700;
+    if (ratio < (large ? 3 : 4.5)) {
+        const what = `${e.tagName.toLowerCase()}.${e.className}`;
+        if (!found.has(what)) found.set(what, `${what} "${node.data.trim().slice(0, 30)}" ${ratio.toFixed(2)}`);
+    }
+}
+document.querySelectorAll('img:not([alt]), iframe:not([title])').forEach(e => found.set(e.src, `${e.tagName} ${e.src} has no text`));
+return [...found.values()].slice(0, 5);
+"""
+
 
 def problems_of(browser, page):
     """What a visitor of the page meets, a line each; and how many formulas there are."""
@@ -91,6 +125,8 @@ class Site(unittest.TestCase):
                 with self.subTest(page.name):
                     formulas[page], found = problems_of(browser, page)
                     self.assertEqual(found, [])
+                    if page in self.book:
+                        self.assertEqual(browser.run(CODE_THAT_SCROLLS), [])
         for page in self.book:  # what the page's text has, the browser has seen
             written = page.read_text().count("\\(") + page.read_text().count("\\[")
             self.assertEqual(formulas[page] > 0, written > 0, page.name)
@@ -102,6 +138,14 @@ class Site(unittest.TestCase):
                     self.assertEqual(problems_of(browser, page)[1], [])
                     browser.run("document.querySelectorAll('details').forEach(e => e.open = true)")
                     self.assertEqual(browser.run(TOO_WIDE), [])
+
+    def test_the_book_is_legible(self):
+        for dark in (False, True):
+            with webdriver.Browser(*DESKTOP, dark=dark) as browser:
+                for page in self.book:
+                    with self.subTest(page.name, dark=dark):
+                        browser.visit(page.as_uri())
+                        self.assertEqual(browser.run(HARD_TO_READ), [])
 
     def test_every_page_names_the_licences(self):
         for page in self.pages:

@@ -2,6 +2,7 @@
 // of a store under way.
 //
 //   trace_ring_kernel FILE.html
+//   trace_ring_kernel FILE.html cluster     of two blocks that share tiles, instead
 
 #include <fstream>
 #include <iostream>
@@ -65,7 +66,45 @@ void ring_kernel(const __grid_constant__ Map K_map, const __grid_constant__ simt
     }
 }
 
-int write(const char* file) {
+/// Each of two blocks brings half of K_j to both, and lets both know when it has read it.
+void pair_kernel(const __grid_constant__ Map half_map) {
+    simt::SharedArena arena;
+    const auto K_j = arena.panels<simt::f16, kRows, kColumns, simt::Swizzle::b128>("K_j");
+    const auto full = arena.barriers<1>("full"), empty = arena.barriers<1>("empty");
+    const int rank = simt::cluster_rank();
+    if (threadIdx.x == 0) {
+        full[0].init(1);
+        empty[0].init(2 * kColumns);
+        simt::publish_barriers();
+    }
+    simt::cluster_sync();
+    for (int j = 0; j < kTiles; ++j) {
+        if (threadIdx.x == 0) {
+            empty[0].wait_in_cluster(unsigned(j + 1) % 2);
+            full[0].arrive_expecting(kTileBytes);
+            simt::tma_load_for_cluster(K_j.rows_from<kRows / 2>(kRows / 2 * rank), half_map,
+                                       {kRows * j + kRows / 2 * rank, 0}, full[0], 0b11);
+        } else if (threadIdx.x >= 32) {
+            full[0].wait(unsigned(j) % 2);
+            for (int r = 0; r < kRows; ++r) (void)float(simt::f16(K_j(r, int(threadIdx.x) - 32)));
+            for (int block = 0; block < 2; ++block) simt::in_block(empty[0], block).arrive();
+        }
+    }
+    simt::cluster_sync();
+}
+
+void launch_pair(const torch::Tensor& k) {
+    cudaLaunchAttribute attribute = simt::cluster_dimension(2);
+    const cudaLaunchConfig_t config{.gridDim = dim3(2),
+                                    .blockDim = dim3(32 + kColumns),
+                                    .dynamicSmemBytes = kTileBytes + 64,
+                                    .attrs = &attribute,
+                                    .numAttrs = 1};
+    simt::launch("pair_kernel", config, pair_kernel,
+                 simt::tile_map<const simt::f16, 2, kRows / 2, kColumns, simt::Swizzle::b128>(tensor_argument("K", k)));
+}
+
+int write(const char* file, bool in_cluster) {
     const simt::ScopedCpuDevice imitated(simt::device_from(simt::device_profile("h100")));
     const torch::Tensor k = at::ones({kTiles * kRows, kColumns}, at::TensorOptions().dtype(torch::kFloat16));
     const torch::Tensor o = at::zeros({kRows, kRows}, at::TensorOptions().dtype(torch::kFloat16));
@@ -73,6 +112,10 @@ int write(const char* file) {
     rung.kernel = "ring";
     rung.inputs = {{"keys", k}};
     rung.run = [&]() -> std::vector<torch::Tensor> {
+        if (in_cluster) {
+            launch_pair(k);
+            return {};
+        }
         const cudaLaunchConfig_t config{
             .gridDim = dim3(1), .blockDim = dim3(160), .dynamicSmemBytes = (kStages + 1) * kTileBytes + 64};
         simt::launch("ring_kernel", config, ring_kernel,
@@ -90,4 +133,4 @@ int write(const char* file) {
 }  // namespace
 }  // namespace ladder
 
-int main(int, char** argv) { return ladder::write(argv[1]); }
+int main(int count, char** arguments) { return ladder::write(arguments[1], count > 2); }

@@ -123,6 +123,7 @@ Json json_of(const simt::LaunchTrace& launch, const std::string& instance) {
                  {"tensors", Json::array()},
                  {"tiles", Json::array()},
                  {"sites", Json::array()}};
+    if (const auto [x, y, z] = launch.cluster; x * y * z > 1) json["cluster"] = launch.cluster;
     for (const simt::TracedTensor& t : launch.tensors)
         json["tensors"].push_back({{"name", t.name}, {"element_bytes", t.element_bytes}, {"extents", t.extents}});
     for (const simt::TracedTile& t : launch.tiles) {

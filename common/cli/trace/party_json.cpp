@@ -70,6 +70,7 @@ Json event_json(const simt::TracedEvent& e, const SiteNumber& site) {
     if (e.barrier != simt::TracedEvent::kNone) json["barrier"] = e.barrier;
     if (e.bytes > 0) json["bytes"] = e.bytes;
     if (e.times != 1) json["times"] = e.times;
+    if (e.block != simt::TracedEvent::kHere) json["block"] = e.block;
     if (e.site.known()) json["site"] = site(e.site);
     if (!e.boxes.empty()) json["boxes"] = boxes_json(e.boxes, site);
     add_moments(json, {{"until", e.until}});

@@ -157,6 +157,7 @@ void BulkCopies::read_global(int tensor, const void* from, std::size_t bytes, So
 void BulkCopies::bring(Block& to, std::uint32_t barrier, const BoxPlace& place, std::vector<std::byte>&& data,
                        int element_bytes, std::string what, SourceSite site,
                        std::vector<GlobalShadow::HeldSource>&& held) {
+    if (EventRecorder* const events = block_.events()) events->copy_lands(&to != &block_);
     if (is_checked()) block_.traffic.bulk_shared(true, place.offset, data.size(), block_.thread(), site);
     Mbarriers::Transfer transfer{.pieces = {{place.offset, std::uint32_t(data.size())}},
                                  .data = std::move(data),

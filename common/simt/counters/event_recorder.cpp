@@ -59,7 +59,7 @@ void EventRecorder::touched(const TracedAccess& access) { include(boxes_, access
 
 void EventRecorder::shared(bool write, std::size_t offset, std::size_t bytes, int thread) {
     if (write && agent_ == Agent::copies) filling_.push_back({offset, offset + bytes, 0});
-    if (filled_.empty()) return;
+    if (filled_.empty() || lands_elsewhere_) return;
     if (write) {  // what the copy brought is not there any more
         std::erase_if(filled_, [&](const Filled& f) { return offset < f.end && f.first < offset + bytes; });
         return;
@@ -124,6 +124,24 @@ void EventRecorder::announced(const std::string& barrier, std::uint64_t phase, i
     events_.back().times = 0;  // it counts no arrival
 }
 
+void EventRecorder::arrived_by(const std::string& barrier, std::uint64_t phase, int moment) {
+    Phase& of = phase_of(barrier_called(barrier), phase);
+    of.arrival = std::max(of.arrival, moment);
+}
+
+void EventRecorder::arrived_in(EventRecorder* other, int rank, int own_rank, const std::string& barrier,
+                               std::uint64_t phase, int thread, SourceSite site) {
+    add(Kind::arrive, thread, barrier_called(barrier), std::int64_t(phase), site).block = rank;
+    if (!other) return;
+    other->arrived_by(barrier, phase, now(thread));
+    other->events_.push_back({.kind = Kind::arrive,
+                              .barrier = other->barrier_called(barrier),
+                              .number = std::int64_t(phase),
+                              .site = site,
+                              .moment = now(thread),
+                              .block = own_rank});
+}
+
 void EventRecorder::over(const std::string& barrier, std::uint64_t phase) {
     const int number = barrier_called(barrier);
     Phase& of = phase_of(number, phase);
@@ -159,28 +177,57 @@ void EventRecorder::goes_on(int thread) {
 
 void EventRecorder::copied(const std::string& barrier, std::uint64_t phase, std::uint64_t bytes, int thread,
                            SourceSite site) {
-    agent_ = Agent::threads;
     const int number = barrier_called(barrier);
-    Barrier& reports_to = barriers_[std::size_t(number)];
+    TracedEvent& event = add(Kind::copy, thread, number, std::int64_t(phase), site);
+    event.bytes = bytes;
+    event.boxes = boxes_of_copy();
+    take(number, phase,
+         {bytes, now(thread), last_wait_[std::size_t(thread)], event.boxes, std::exchange(filling_, {}), site});
+}
+
+void EventRecorder::copied_to(EventRecorder* other, int rank, int own_rank, const std::string& barrier,
+                              std::uint64_t phase, std::uint64_t bytes, int thread, SourceSite site) {
+    TracedEvent& event = add(Kind::copy, thread, barrier_called(barrier), std::int64_t(phase), site);
+    event.bytes = bytes;
+    event.boxes = boxes_of_copy();
+    event.block = rank;
+    Coming copy{bytes, now(thread), last_wait_[std::size_t(thread)], event.boxes, std::exchange(filling_, {}), site};
+    if (!other) return;
+    TracedEvent comes = event;
+    comes.party = TracedEvent::kNobody;
+    comes.barrier = other->barrier_called(barrier);
+    comes.block = own_rank;
+    other->take(comes.barrier, phase, std::move(copy));
+    other->events_.push_back(std::move(comes));
+}
+
+/// What it reads, and where it lands; what it reads is the same for other blocks that it goes to.
+std::vector<TracedAccess> EventRecorder::boxes_of_copy() {
+    agent_ = Agent::threads;
+    lands_elsewhere_ = false;
+    std::vector<TracedAccess> boxes = boxes_;
+    std::erase_if(boxes_, [](const TracedAccess& box) { return box.write; });
+    return boxes;
+}
+
+void EventRecorder::take(int barrier, std::uint64_t phase, Coming&& copy) {
+    Barrier& reports_to = barriers_[std::size_t(barrier)];
     if (!reports_to.has_fills() || reports_to.fills.back().first != std::int64_t(phase)) {
         reports_to.fills.emplace_back(phase, fills_.size());
         fills_.push_back(
-            {.traced = {.barrier = number, .phase = std::int64_t(phase), .site = site, .asked = now(thread)},
-             .before = last_wait_[std::size_t(thread)]});
+            {.traced = {.barrier = barrier, .phase = std::int64_t(phase), .site = copy.site, .asked = copy.asked},
+             .before = copy.before});
     }
     const std::size_t index = reports_to.fills.back().second;
     Fill& fill = fills_[index];
-    fill.lands = std::max(fill.lands, now(thread) + 1);
-    fill.traced.bytes += bytes;
-    include(fill.traced.boxes, boxes_);
-    for (Filled& place : filling_) {
+    fill.lands = std::max(fill.lands, copy.asked + 1);
+    fill.traced.bytes += copy.bytes;
+    include(fill.traced.boxes, copy.boxes);
+    for (Filled& place : copy.places) {
+        std::erase_if(filled_, [&](const Filled& f) { return place.first < f.end && f.first < place.end; });
         place.fill = index;
         filled_.push_back(place);
     }
-    filling_.clear();
-    TracedEvent& event = add(Kind::copy, thread, number, std::int64_t(phase), site);
-    event.bytes = bytes;
-    event.boxes = std::exchange(boxes_, {});
 }
 
 void EventRecorder::stored(std::int64_t group, int thread, SourceSite site) {
@@ -326,7 +373,7 @@ void EventRecorder::hand_over(TracedBlock& block, std::vector<bool> acted) {
         const auto same = [&](const TracedEvent& other) {
             return e.kind == other.kind && e.party == other.party && e.barrier == other.barrier &&
                    e.number == other.number && e.site == other.site && e.moment == other.moment &&
-                   e.until == other.until;
+                   e.until == other.until && e.block == other.block;
         };
         const auto known = std::find_if(events.rbegin(), events.rend(), same);
         if (known == events.rend()) {

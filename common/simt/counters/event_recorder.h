@@ -43,7 +43,15 @@ class EventRecorder {
     void warp_barrier(int warp) { meet(warp * 32, 32, 1); }
 
     /// Who reads and writes from now on, until the copy, product or store is handed in for which it does.
-    void set_off(Agent agent) { agent_ = agent; }
+    void set_off(Agent agent) {
+        agent_ = agent;
+        boxes_.clear();
+    }
+    /// The copy writes now: to this block, or to another one of the cluster.
+    void copy_lands(bool elsewhere) {
+        agent_ = Agent::copies;
+        lands_elsewhere_ = elsewhere;
+    }
     Agent agent() const { return agent_; }
     /// An access of who was set off.
     void touched(const TracedAccess& access);
@@ -56,12 +64,21 @@ class EventRecorder {
     void arrived(const std::string& barrier, std::uint64_t phase, int thread, SourceSite site);
     void announced(const std::string& barrier, std::uint64_t phase, int bytes, int thread, SourceSite site);
     void over(const std::string& barrier, std::uint64_t phase);
+    /// No arrival at it comes after this moment.
+    void arrived_by(const std::string& barrier, std::uint64_t phase, int moment);
+    /// The thread arrives at a barrier of another block of the cluster, which has a recorder or none. Ranks: of that
+    /// block, and of this one. Blocks of a cluster count their moments alike.
+    void arrived_in(EventRecorder* other, int rank, int own_rank, const std::string& barrier, std::uint64_t phase,
+                    int thread, SourceSite site);
     /// `phase`: -1 where it passes since none has begun.
     void waits(const std::string& barrier, std::int64_t phase, int thread, SourceSite site);
     void goes_on(int thread);
 
     // Copies to shared memory, and stores from there in groups of the thread.
     void copied(const std::string& barrier, std::uint64_t phase, std::uint64_t bytes, int thread, SourceSite site);
+    /// The same to another block of the cluster, see arrived_in().
+    void copied_to(EventRecorder* other, int rank, int own_rank, const std::string& barrier, std::uint64_t phase,
+                   std::uint64_t bytes, int thread, SourceSite site);
     void stored(std::int64_t group, int thread, SourceSite site);
     void committed_stores(std::int64_t group, int thread, SourceSite site);
     /// For all groups before `group`.
@@ -118,7 +135,19 @@ class EventRecorder {
         std::int64_t group;
     };
 
+    /// A copy as its block gets it.
+    struct Coming {
+        std::uint64_t bytes;
+        int asked;
+        LastWait before;  ///< of the thread that asked for it
+        std::vector<TracedAccess> boxes;
+        std::vector<Filled> places;
+        SourceSite site;
+    };
+
     void meet(int first_thread, int threads, int then);
+    void take(int barrier, std::uint64_t phase, Coming&& copy);
+    std::vector<TracedAccess> boxes_of_copy();
     int barrier_called(const std::string& name);
     Phase& phase_of(int barrier, std::uint64_t phase);
     TracedEvent& add(Kind kind, int thread, int barrier, std::int64_t number, SourceSite site);
@@ -136,6 +165,7 @@ class EventRecorder {
     std::vector<Group> groups_;
     std::vector<Store> stores_;
     Agent agent_ = Agent::threads;
+    bool lands_elsewhere_ = false;         ///< what it writes
     std::vector<TracedAccess> boxes_;      ///< of who was set off
     std::vector<std::size_t> fills_read_;  ///< by who was set off
     std::vector<Filled> filling_;          ///< likewise

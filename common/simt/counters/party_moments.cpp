@@ -36,7 +36,10 @@ void BlockRecorder::take_parties(TracedBlock& block) {
     parties_.hand_over(block, std::move(acted));
     for (const TracedEvent& event : parties_.events()) slices_.try_emplace(event.moment);
 
-    // Clocks at which nothing happened take no moment.
+    // Clocks at which nothing happened take no moment; but blocks of a cluster count alike.
+    const auto [x, y, z] = launch_->cluster;
+    if (x * y * z > 1 && !slices_.empty())
+        for (int clock = slices_.rbegin()->first; clock-- > 0;) slices_.try_emplace(clock);
     const int before = int(block.moments.size());
     std::vector<int> clocks;
     for (const auto& [clock, slice] : slices_) {

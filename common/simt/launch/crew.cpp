@@ -194,8 +194,9 @@ class Crew {
 
     void hand_in(Block& block) {
         if (launch_.trace) {
-            launch_.trace->end_block(block.take_trace());
-            counted_ += launch_.trace->launch().blocks.back().counters;
+            TracedBlock traced = block.take_trace();
+            counted_ += traced.counters;
+            launch_.trace->end_block(std::move(traced));
         } else {
             counted_ += block.traffic.take();
         }

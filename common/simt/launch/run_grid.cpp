@@ -149,11 +149,13 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
             return cudaErrorInvalidClusterSize;
     }
 
+    const dim3 extents = cluster.value_or(dim3(1));
     TraceLog* const trace = checks == Checks::on ? TraceLog::active() : nullptr;
     if (trace)
         trace->begin_launch({.kernel = name,
                              .grid = {config.gridDim.x, config.gridDim.y, config.gridDim.z},
                              .block = {config.blockDim.x, config.blockDim.y, config.blockDim.z},
+                             .cluster = {extents.x, extents.y, extents.z},
                              .device = device,
                              .shared_bytes_per_block = config.dynamicSmemBytes});
 
@@ -193,7 +195,7 @@ cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& 
                                .kernel_code = reinterpret_cast<const void*>(kernel),
                                .body = body,
                                .arguments = arguments};
-    BlockQueue queue(config.gridDim, cluster.value_or(dim3(1)), schedule);
+    BlockQueue queue(config.gridDim, extents, schedule);
     std::mutex results_mutex;
     Counters counters;
     std::exception_ptr failure;

@@ -8,6 +8,11 @@
 
 namespace simt {
 inline namespace cpu {
+namespace {
+
+constexpr const char* kName = "the cluster's barrier";
+
+}  // namespace
 
 void ClusterMessage::join(const ClusterMessage& other) {
     ThreadClocks::join(clock, other.clock);
@@ -90,6 +95,11 @@ void Cluster::arrive(SourceSite site) {
                  .advice = "each cluster_arrive() is followed by one cluster_wait() of the same thread"});
     order_[phase_ % 2].enter();
     thread = {true, phase_, site};
+    if (EventRecorder* const events = me.events()) {
+        events->numbered(kName, live_);
+        events->arrived(kName, phase_, me.thread(), site);
+        last_arrival_ = std::max(last_arrival_, events->now(me.thread()));
+    }
     if (me.checks() == Checks::on) me.release_to_cluster(arriving_);
     ++arrived_;
     end_phase_if_complete();
@@ -105,7 +115,9 @@ void Cluster::wait(SourceSite site) {
              .what = "thread " + std::to_string(me.thread()) +
                      " waits at the cluster's barrier without having arrived there",
              .advice = "each cluster_wait() follows one cluster_arrive() of the same thread; cluster_sync() is both"});
+    if (EventRecorder* const events = me.events()) events->waits(kName, std::int64_t(thread.phase), me.thread(), site);
     while (phase_ == thread.phase) me.sleep(*this, site);
+    if (EventRecorder* const events = me.events()) events->goes_on(me.thread());
     order_[thread.phase % 2].pass();
     thread.has_arrived = false;
     if (me.checks() == Checks::on) me.acquire_from_cluster(passed_);
@@ -116,8 +128,14 @@ void Cluster::end_phase_if_complete() {
     passed_.join(arriving_);
     arriving_.clear();
     arrived_ = 0;
+    for (Block* const block : blocks_) {
+        if (EventRecorder* const events = block->events()) {
+            events->arrived_by(kName, phase_, last_arrival_);
+            events->over(kName, phase_);
+        }
+        block->wake(*this);
+    }
     ++phase_;
-    for (Block* const block : blocks_) block->wake(*this);
 }
 
 void Cluster::thread_returns() {
@@ -147,7 +165,7 @@ void Cluster::block_ends() {
 
 std::string Cluster::awaited() const {
     std::string text =
-        "the cluster's barrier (" + std::to_string(arrived_) + " of " + std::to_string(live_) + " arrivals so far";
+        std::string(kName) + " (" + std::to_string(arrived_) + " of " + std::to_string(live_) + " arrivals so far";
     for (std::size_t rank = 0; rank < threads_.size(); ++rank) {
         const auto there = std::ranges::count_if(
             threads_[rank], [&](const Thread& thread) { return thread.has_arrived && thread.phase == phase_; });

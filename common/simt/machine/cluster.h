@@ -81,6 +81,7 @@ class Cluster final : public Awaited {
     std::vector<std::vector<Thread>> threads_;  // by rank
     int live_ = 0, arrived_ = 0;
     std::uint64_t phase_ = 0;
+    int last_arrival_ = 0;  // of this phase: its moment in the trace
     ClusterMessage arriving_, passed_;
     SanitizedMeeting order_[2];  // of phases in turn
 };

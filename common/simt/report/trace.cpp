@@ -36,7 +36,10 @@ void TraceLog::end_block(TracedBlock block) {
     bytes += kBytesPerMatrix * (block.fills.size() + block.groups.size() + block.stores.size());
     used_bytes_ += bytes;
     largest_block_ = std::max(largest_block_, bytes);
-    launch().blocks.push_back(std::move(block));
+    // Those of a cluster end in any order.
+    const auto number = [](const TracedBlock& b) { return std::array{b.index[2], b.index[1], b.index[0]}; };
+    std::vector<TracedBlock>& blocks = launch().blocks;
+    blocks.insert(std::ranges::upper_bound(blocks, number(block), {}, number), std::move(block));
 }
 
 void TraceLog::mark_fault(const std::array<unsigned, 3>& block, SourceSite site) {

@@ -77,6 +77,7 @@ struct LaunchTrace {
     std::string kernel;  ///< its name
     /// Blocks along x, y and z, and threads of a block.
     std::array<unsigned, 3> grid{}, block{};
+    std::array<unsigned, 3> cluster{1, 1, 1};  ///< blocks of a cluster; their moments are counted alike
     Device device = {};                        ///< that the machine imitated
     std::size_t shared_bytes_per_block = 0;    ///< that the launch asked for
     std::vector<TracedTensor> tensors = {};    ///< in the order in which they were first touched

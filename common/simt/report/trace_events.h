@@ -48,16 +48,19 @@ struct TracedEvent {
     };
     static constexpr int kNobody = -1;  ///< it came to pass
     static constexpr int kNone = -1;    ///< of barriers
+    static constexpr int kHere = -1;    ///< of blocks
 
-    Kind kind;                             ///< what
-    int party = kNobody;                   ///< index into TracedBlock::parties
-    int barrier = kNone;                   ///< index into LaunchTrace::barriers
-    std::int64_t number = 0;               ///< see Kind
-    std::uint64_t bytes = 0;               ///< announced, copied or stored
-    int times = 1;                         ///< by so many threads, warps or instructions
-    SourceSite site = {};                  ///< the line
-    int moment = kNever;                   ///< in which it happened
-    int until = kNever;                    ///< of a wait: the first moment after it
+    Kind kind;                ///< what
+    int party = kNobody;      ///< index into TracedBlock::parties
+    int barrier = kNone;      ///< index into LaunchTrace::barriers
+    std::int64_t number = 0;  ///< see Kind
+    std::uint64_t bytes = 0;  ///< announced, copied or stored
+    int times = 1;            ///< by so many threads, warps or instructions
+    SourceSite site = {};     ///< the line
+    int moment = kNever;      ///< in which it happened
+    int until = kNever;       ///< of a wait: the first moment after it
+    /// The other block of the cluster, by rank, at whose barrier it is; or, where the party is nobody, that did it.
+    int block = kHere;
     std::vector<TracedAccess> boxes = {};  ///< of a copy, store or product: what it reads and writes
 };
 

@@ -113,13 +113,7 @@ void Mbarriers::expect(std::uint32_t offset, int bytes, SourceSite site) {
 void Mbarriers::arrive(std::uint32_t offset, SourceSite site) {
     Barrier& barrier = used("arrives at", offset, site);
     Block& running = Block::current();
-    if (barrier.pending == 0)
-        misused(site,
-                thread_name(running.thread()) + " arrives at phase " + std::to_string(barrier.phase) + " of " +
-                    whose(barrier) + ", to which all " + std::to_string(barrier.count) + " arrivals have come",
-                "init(" + std::to_string(barrier.count) +
-                    ") says how many arrivals complete a phase: count who arrives, one elected thread or all",
-                barrier.last_arrival);
+    if (barrier.pending == 0) report_late_arrival(barrier, site);
     if (is_checked() && is_visited()) {
         const ClusterVisitor visitor(running, block_);
         block_.shared.note_visit({visitor.who, visitor.interval, offset, true, site});
@@ -128,10 +122,35 @@ void Mbarriers::arrive(std::uint32_t offset, SourceSite site) {
         block_.release(barrier.arriving);
     }
     barrier.last_arrival = here(site);
-    if (EventRecorder* const events = is_visited() ? nullptr : block_.events())
-        events->arrived(barrier.name, barrier.phase, running.thread(), site);
+    if (EventRecorder* const events = running.events()) {
+        if (is_visited())
+            events->arrived_in(block_.events(), block_.rank(), running.rank(), barrier.name, barrier.phase,
+                               running.thread(), site);
+        else
+            events->arrived(barrier.name, barrier.phase, running.thread(), site);
+    }
     --barrier.pending;
     end_phase_if_complete(barrier, here(site));
+}
+
+/// One arrival too many in a phase. By the one whose copies it still waits for, it is meant for the next phase.
+void Mbarriers::report_late_arrival(const Barrier& barrier, SourceSite site) const {
+    const Block& running = Block::current();
+    const std::string what = thread_name(running.thread()) + " arrives at phase " + std::to_string(barrier.phase) +
+                             " of " + whose(barrier) + ", to which all " + std::to_string(barrier.count) +
+                             " arrivals have come";
+    if (!barrier.transfers.empty() && !is_visited()) {
+        const Transfer& before = barrier.transfers.front();
+        if (before.issued.thread == running.thread() && !before.issued.block)
+            misused(site, what + ", and " + before.what + " is still under way to it",
+                    "the next tile is asked for before this one has come and been read: before that, wait at a barrier "
+                    "at which all who read it arrive when they have",
+                    before.issued);
+    }
+    misused(site, what,
+            "init(" + std::to_string(barrier.count) +
+                ") says how many arrivals complete a phase: count who arrives, one elected thread or all",
+            barrier.last_arrival);
 }
 
 /// `by`: who arrived last, or set off the copy that came last.
@@ -241,8 +260,14 @@ void Mbarriers::bring(std::uint32_t offset, Transfer&& transfer) {
                 block_.shared.take_off_for_agent(piece.offset, piece.bytes, transfer.element_bytes, block_.thread(),
                                                  block_.warp_interval(), transfer.site);
     }
-    if (EventRecorder* const events = block_.events())
-        events->copied(barrier.name, barrier.phase, transfer.data.size(), block_.thread(), transfer.site);
+    const Block& running = Block::current();
+    if (EventRecorder* const events = Block::current().events()) {
+        if (is_visited())
+            events->copied_to(block_.events(), block_.rank(), running.rank(), barrier.name, barrier.phase,
+                              transfer.data.size(), running.thread(), transfer.site);
+        else
+            events->copied(barrier.name, barrier.phase, transfer.data.size(), running.thread(), transfer.site);
+    }
     barrier.transfers.push_back(std::move(transfer));
 }
 
@@ -314,9 +339,14 @@ void Mbarriers::thread_touches(const char* does, std::size_t offset, int thread,
                      .what = block_.party(thread) + " " + does + " " + block_.shared.element_name(offset, thread) +
                              (visits ? " of " + block_.home() : "") + ", which " + transfer.what +
                              " is still filling; " + barrier.phase_name() + ", to which it reports, is not over",
-                     .advice = "wait at " + barrier.name +
-                               " first, with the parity of that phase: " + std::to_string(barrier.phase % 2) +
-                               "; a wait with the other one is for the phase before, and passes at once"});
+                     .advice =
+                         "wait at " + barrier.name +
+                         " first, with the parity of that phase: " + std::to_string(barrier.phase % 2) +
+                         "; a wait with the other one is for the phase before, and passes at once" +
+                         (barrier.phase == 0 ? ""
+                                             : ". Or, where the tile of that phase is meant, the copy comes too "
+                                               "early: who asks for it must wait until all readers have let go of "
+                                               "the tile before")});
             }
 }
 

@@ -91,6 +91,7 @@ class Mbarriers final : public Companion {
     void begin_wait(const Barrier& barrier, unsigned parity, SourceSite site);
     void end_wait();
     void end_phase_if_complete(Barrier& barrier, const Witness& by);
+    [[noreturn]] void report_late_arrival(const Barrier& barrier, SourceSite site) const;
     void land(Barrier& barrier, Transfer& transfer);
     [[noreturn]] void misused(SourceSite site, std::string what, std::string advice, Witness second = {}) const;
 

@@ -1,0 +1,109 @@
+#pragma once
+
+#include <cstddef>
+
+#include "common/attention/key_tiles.cuh"
+#include "common/attention/warpgroup_tile.cuh"
+#include "common/simt/simt.h"
+
+namespace ladder::SIMT_MACHINE {
+
+// A block of one producer warpgroup and two consumers. The block keeps 128 keys; queries come past, B_r at a time, with
+// their rows of dO and their two numbers. Each consumer warpgroup owns 64 keys. Of the producer's four warps two have
+// something to do: a lane of warp 0 asks for tiles, and one of warp 1 sends off what the consumers leave of dQ_i.
+//
+//     barrier       a phase is over when                  who waits        arrivals
+//     kept          K_j and V_j are there                 consumers        1, and bytes
+//     Q_full [s]    Q_i and LSE_i are there               consumers        1, and bytes
+//     Q_empty [s]   nobody reads them any more            warp 0           a lane of each consumer warp
+//     dO_full [s]   dO_i and D_i are there                consumers        1, and bytes
+//     dO_empty [s]  nobody reads them any more            warp 0           a lane of each consumer warp
+//     dQ_full       dQ_i is complete, and shown           warp 1           a lane of each consumer warp
+//     dQ_empty      the accelerator has read it           consumers        1
+//
+// dS_ij goes from one warpgroup to the other: each multiplies what both have of it. It has two places, and one named
+// barrier a step: who comes to it has waited for the products of the step before, so that when all have come, nobody
+// reads the other place any more.
+
+/// Tiles of 128 keys and B_r queries in shared memory, and the barriers.
+template <class T, class Shape>
+struct BackwardPipeline {
+    static constexpr int D = Shape::D, B_r = Shape::B_r, B_c = Shape::B_c, stages = Shape::stages;  ///< its sizes
+    using Keys = simt::PanelTile<T, B_c, D, kRowSwizzle<D>>;                                        ///< K_j or V_j
+    using Queries = simt::PanelTile<T, stages * B_r, D, kRowSwizzle<D>>;   ///< all stages of Q_i or dO_i
+    using Scores = simt::PanelTile<T, 2 * B_c, B_r, simt::Swizzle::b128>;  ///< both places of dS_ij^T
+    using Sums = simt::PanelTile<float, B_r, D, simt::Swizzle::b128>;      ///< dQ_i
+    using Numbers = simt::SharedTile<float, stages, B_r>;                  ///< all stages of LSE_i or D_i
+    using Position = simt::RingPosition<stages>;                           ///< of a tile of queries in its ring
+
+    Keys K_j, V_j;                                                    ///< which stay
+    Queries Q_ring, dO_ring;                                          ///< which come past
+    Scores dS_places;                                                 ///< dS_ij^T, of this step and of the one before
+    Sums dQ_i;                                                        ///< what this block adds to dQ_i
+    Numbers LSE_ring, D_ring;                                         ///< with Q_i, and with dO_i
+    simt::SharedBarriers<1> kept, dQ_full, dQ_empty;                  ///< see the table
+    simt::SharedBarriers<stages> Q_full, Q_empty, dO_full, dO_empty;  ///< one for each stage
+
+    static constexpr int bytes_of_queries = B_r * D * int(sizeof(T)), bytes_of_numbers = B_r * int(sizeof(float));
+
+    /// Bytes of shared memory for all of it. What is carved comes in pieces of 16.
+    static constexpr std::size_t shared_bytes =
+        2 * simt::panel_bytes<T>(B_c, D) + 2 * simt::panel_bytes<T>(stages * B_r, D) +
+        simt::panel_bytes<T>(2 * B_c, B_r) + simt::panel_bytes<float>(B_r, D) + 2 * stages * bytes_of_numbers + 3 * 16 +
+        4 * ((8 * stages + 15) / 16 * 16);
+
+    /// Carves it.
+    __device__ __forceinline__ explicit BackwardPipeline(simt::SharedArena& arena)
+        : K_j(arena.template panels<T, B_c, D, kRowSwizzle<D>>("K_j")),
+          V_j(arena.template panels<T, B_c, D, kRowSwizzle<D>>("V_j")),
+          Q_ring(arena.template panels<T, stages * B_r, D, kRowSwizzle<D>>("Q_i")),
+          dO_ring(arena.template panels<T, stages * B_r, D, kRowSwizzle<D>>("dO_i")),
+          dS_places(arena.template panels<T, 2 * B_c, B_r, simt::Swizzle::b128>("dS_ij^T")),
+          dQ_i(arena.template panels<float, B_r, D, simt::Swizzle::b128>("dQ_i")),
+          LSE_ring(arena.template tile<float, stages, B_r>("LSE_i")),
+          D_ring(arena.template tile<float, stages, B_r>("D_i")),
+          kept(arena.template barriers<1>("K_j, V_j full")),
+          dQ_full(arena.template barriers<1>("dQ_i full")),
+          dQ_empty(arena.template barriers<1>("dQ_i empty")),
+          Q_full(arena.template barriers<stages>("Q_i full")),
+          Q_empty(arena.template barriers<stages>("Q_i empty")),
+          dO_full(arena.template barriers<stages>("dO_i full")),
+          dO_empty(arena.template barriers<stages>("dO_i empty")) {}
+
+    /// Makes the barriers; the whole block calls it.
+    __device__ __forceinline__ void init() const {
+        constexpr int consumer_warps = 4 * Shape::consumers;
+        if (threadIdx.x == 0) {
+            kept[0].init(1);
+            dQ_full[0].init(consumer_warps);
+            dQ_empty[0].init(1);
+            for (int s = 0; s < stages; ++s) {
+                Q_full[s].init(1);
+                dO_full[s].init(1);
+                Q_empty[s].init(consumer_warps);
+                dO_empty[s].init(consumer_warps);
+            }
+            simt::publish_barriers();
+        }
+        __syncthreads();  // the barriers are there before anyone waits for one
+    }
+
+    /// A stage of a ring.
+    __device__ __forceinline__ static auto stage_of(const Queries& ring, int stage) {
+        return ring.template rows_from<B_r>(stage * B_r);
+    }
+
+    /// The place of dS_ij^T in step `step`.
+    __device__ __forceinline__ auto scores_of(int step) const {
+        return dS_places.template rows_from<B_c>(step % 2 * B_c);
+    }
+
+    /// One lane of each warp says that it is done with a stage; the position goes on.
+    template <class Barriers>
+    __device__ __forceinline__ static void release(const Barriers& empty, Position& at) {
+        if (simt::elect_one()) empty[at.stage].arrive();
+        at.next();
+    }
+};
+
+}  // namespace ladder::SIMT_MACHINE
