@@ -82,9 +82,9 @@ GlobalBytes plain_backward_bytes(const torch::Tensor& q, const torch::Tensor& k,
     if (has_dlse) a.dlse.rank = 3;
     if (adds) a.dq_sum.rank = 4;
     const GlobalBytes delta = cpu::backward_delta_bytes(a), dkdv = cpu::backward_dkdv_bytes(a);
-    if (!adds) return sum({delta, dkdv, cpu::backward_dq_bytes(a)});
-    if (q.scalar_type() == torch::kFloat32) return sum({delta, dkdv});
-    return sum({delta, dkdv, cpu::backward_round_bytes(a)});
+    if (!adds) return bytes_of_all({delta, dkdv, cpu::backward_dq_bytes(a)});
+    if (q.scalar_type() == torch::kFloat32) return bytes_of_all({delta, dkdv});
+    return bytes_of_all({delta, dkdv, cpu::backward_round_bytes(a)});
 }
 
 namespace {

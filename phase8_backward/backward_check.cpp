@@ -51,7 +51,7 @@ void check_backward(const torch::Tensor& q, const torch::Tensor& k, const torch:
     check_gather(backward_options.gather);
 }
 
-GlobalBytes sum(std::initializer_list<GlobalBytes> parts) {
+GlobalBytes bytes_of_all(std::initializer_list<GlobalBytes> parts) {
     GlobalBytes all;
     for (const GlobalBytes& part : parts) {
         all.read += part.read;

@@ -25,6 +25,6 @@ void check_backward(const torch::Tensor& q, const torch::Tensor& k, const torch:
                     const AttentionOptions& options, const BackwardOptions& backward_options);
 
 /// What several kernels move together.
-GlobalBytes sum(std::initializer_list<GlobalBytes> parts);
+GlobalBytes bytes_of_all(std::initializer_list<GlobalBytes> parts);
 
 }  // namespace ladder

@@ -99,9 +99,9 @@ GlobalBytes mma_backward_bytes(const torch::Tensor& q, const torch::Tensor& k, c
     if (has_dlse) a.dlse.rank = 3;
     const GlobalBytes delta = cpu::backward_delta_bytes(a);
     if (backward_options.gather == DqGather::second_pass)
-        return sum({delta, cpu::mma_dkdv_bytes(a), cpu::mma_dq_bytes(a)});
+        return bytes_of_all({delta, cpu::mma_dkdv_bytes(a), cpu::mma_dq_bytes(a)});
     a.dq_sum.rank = 4;
-    return sum({delta, cpu::mma_dkdv_bytes(a), cpu::mma_round_bytes(a)});
+    return bytes_of_all({delta, cpu::mma_dkdv_bytes(a), cpu::mma_round_bytes(a)});
 }
 
 }  // namespace ladder
