@@ -47,6 +47,7 @@ __global__ void __launch_bounds__(kBackwardThreads) backward_round_kernel(Backwa
     for (int c = threadIdx.x % 32; c < int(dQ.extent(1)); c += 32) dQ(query, c) = T(dQ_sum(query, c));
 }
 
+/// Launches a kernel whose warps have a row each.
 template <class T, class Kernel>
 void launch_by_rows(const char* name, const BackwardArguments& a, Kernel kernel) {
     cudaLaunchConfig_t config{};
@@ -56,12 +57,14 @@ void launch_by_rows(const char* name, const BackwardArguments& a, Kernel kernel)
     simt::launch(name, config, kernel, backward_tensors<T>(a));
 }
 
+/// Launches the kernel that comes before the large ones.
 void launch_backward_delta(const BackwardArguments& a) {
     with_element_type(a.q.type, [&]<class T>(std::type_identity<T>) {
         launch_by_rows<T>("backward_delta_kernel", a, backward_delta_kernel<T>);
     });
 }
 
+/// Launches the kernel that comes after them, where blocks have added to dq_sum and dQ has 16 bits.
 void launch_backward_round(const BackwardArguments& a) {
     with_element_type(a.q.type, [&]<class T>(std::type_identity<T>) {
         launch_by_rows<T>("backward_round_kernel", a, backward_round_kernel<T>);

@@ -246,6 +246,7 @@ GlobalBytes backward_dkdv_bytes(const BackwardArguments& a) {
     return bytes;
 }
 
+/// Launches the kernel compiled for the problem's dtype and head dimension, which adds to dq_sum where there is one.
 void launch_backward_dkdv(const BackwardArguments& a) {
     with_element_type(a.q.type, [&]<class T>(std::type_identity<T>) {
         with_head_dim(a.head_dim(), [&]<int D>(std::integral_constant<int, D>) {

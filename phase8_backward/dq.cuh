@@ -127,6 +127,7 @@ GlobalBytes backward_dq_bytes(const BackwardArguments& a) {
     return bytes;
 }
 
+/// Launches the kernel compiled for the problem's dtype and head dimension.
 void launch_backward_dq(const BackwardArguments& a) {
     with_element_type(a.q.type, [&]<class T>(std::type_identity<T>) {
         with_head_dim(a.head_dim(), [&]<int D>(std::integral_constant<int, D>) {

@@ -113,8 +113,11 @@ struct QueryStep {
     int number = 0;  ///< of all steps
     int h, tile;     ///< the query head, and its tile
 
+    /// The first of all.
     __device__ explicit QueryStep(const KeyTile& keys) : h(keys.first_head), tile(keys.first_tile) {}
+    /// The first row of the tile.
     __device__ int first_query() const { return tile * B_r; }
+    /// On to the next tile; after a head's last to the next head's first.
     __device__ void next(const KeyTile& keys) {
         ++number;
         if (++tile < keys.first_tile + keys.tiles) return;

@@ -44,7 +44,8 @@ struct BackwardPipeline {
     simt::SharedBarriers<1> kept, dQ_full, dQ_empty;                  ///< see the table
     simt::SharedBarriers<stages> Q_full, Q_empty, dO_full, dO_empty;  ///< one for each stage
 
-    static constexpr int bytes_of_queries = B_r * D * int(sizeof(T)), bytes_of_numbers = B_r * int(sizeof(float));
+    static constexpr int bytes_of_queries = B_r * D * int(sizeof(T));  ///< of a stage of Q_i or dO_i
+    static constexpr int bytes_of_numbers = B_r * int(sizeof(float));  ///< of a stage of LSE_i or D_i
 
     /// Bytes of shared memory for all of it. What is carved comes in pieces of 16.
     static constexpr std::size_t shared_bytes =

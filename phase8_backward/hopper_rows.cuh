@@ -57,7 +57,9 @@ template <int D>
 struct RowPiece {
     static constexpr int lanes = D / 8;               ///< of a row
     static constexpr int rows = kRowThreads / lanes;  ///< of a block
+    /// The row, which may lie past the end.
     int row = int(blockIdx.x * rows + threadIdx.x / lanes);
+    /// The first of the columns, which may lie past the end, too.
     int column = int(threadIdx.x % lanes * 8);
 };
 

@@ -147,6 +147,7 @@ GlobalBytes mma_dq_bytes(const BackwardArguments& a) {
     return bytes;
 }
 
+/// Launches the kernel compiled for the problem's dtype and head dimension, with tiles that the device has room for.
 void launch_mma_dq(const BackwardArguments& a) {
     with_element_type_of(MmaElements(), a.q.type, [&]<class T>(std::type_identity<T>) {
         with_mma_dq_shape(a, [&]<class Shape>(Shape) {

@@ -41,6 +41,7 @@ struct DqShare {
     int first_row;     ///< of the share, in the tile
     int first_column;  ///< of the share
 
+    /// Of that warp.
     __device__ explicit DqShare(int warp)
         : warp(warp),
           first_row(warp % Shape::dq_groups * 16 * Shape::dq_m),

@@ -33,6 +33,7 @@ GlobalBytes mma_round_bytes(const BackwardArguments& a) {
     return {.read = elements * sizeof(float), .written = elements * element_bytes(a.q.type)};
 }
 
+/// Launches the kernel that comes after mma_dkdv_kernel where blocks have added to dq_sum.
 void launch_mma_round(const BackwardArguments& a) {
     with_element_type_of(MmaElements(), a.q.type, [&]<class T>(std::type_identity<T>) {
         with_mma_dkdv_shape(a, [&]<class Shape>(Shape) {
