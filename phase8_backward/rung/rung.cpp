@@ -172,23 +172,21 @@ void bench_cases(bench::CaseList& list) {
     const std::vector<std::string> hopper = {"mma_backward", "mma_backward_atomics", "hopper_backward",
                                              "hopper_backward_atomics"};
     const std::int64_t width = sizes.heads * list.either<std::int64_t>(128, 32);
+    const auto wide_problem_of = [&](std::int64_t length, std::int64_t head_dim, Mask mask) {
+        Problem problem = problem_of(length, head_dim, mask);
+        problem.query_heads = problem.kv_heads = std::max<std::int64_t>(1, width / head_dim);
+        problem.dtype = torch::kBFloat16;
+        return problem;
+    };
     const std::int64_t long_enough = list.either<std::int64_t>(8192, 128);
-    for (const Mask mask : {Mask::none, Mask::causal_bottom_right})
-        for (const auto head_dim : list.either<Lengths>({64, 128, 256}, {32})) {
-            Problem problem = problem_of(long_enough, head_dim, mask);
-            problem.query_heads = problem.kv_heads = std::max<std::int64_t>(1, width / head_dim);
-            problem.dtype = torch::kBFloat16;
-            list.add(head_dim <= 128 ? hopper : mma, problem, {Sweep::headline});
-        }
-    // Rows of 16,384, where the aims of Hopper's kernels are.
-    for (const Mask mask : {Mask::none, Mask::causal_bottom_right})
-        for (const auto head_dim : list.either<Lengths>({64, 128}, {})) {
-            Problem problem = problem_of(16384, head_dim, mask);
-            problem.batch = 1;
-            problem.query_heads = problem.kv_heads = 2048 / head_dim;
-            problem.dtype = torch::kBFloat16;
-            list.add(hopper, problem, {Sweep::headline});
-        }
+    list.add(hopper, wide_problem_of(long_enough, list.either<std::int64_t>(128, 32), Mask::none), {Sweep::ladder});
+    for (const Mask mask : {Mask::none, Mask::causal_bottom_right}) {
+        for (const auto head_dim : list.either<Lengths>({64, 128, 256}, {32}))
+            list.add(head_dim <= 128 ? hopper : mma, wide_problem_of(long_enough, head_dim, mask), {Sweep::headline});
+        for (const auto head_dim : list.either<Lengths>({64, 128}, {32}))
+            for (const auto length : list.either<Lengths>({2048, 16384}, {64}))
+                list.add(hopper, wide_problem_of(length, head_dim, mask), {Sweep::length});
+    }
 }
 
 }  // namespace
