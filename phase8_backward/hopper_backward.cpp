@@ -15,7 +15,7 @@ namespace ladder {
 namespace cpu {
 void launch_hopper_backward(const HopperBackwardArguments&);
 std::size_t hopper_backward_shared_bytes(const HopperBackwardArguments&);
-int hopper_backward_tile(std::int64_t head_dim);
+int hopper_backward_tile(const HopperBackwardArguments&);
 GlobalBytes hopper_backward_bytes(const HopperBackwardArguments&);
 }  // namespace cpu
 namespace cuda {
@@ -86,7 +86,7 @@ AttentionGradients hopper_backward(const torch::Tensor& dout, const torch::Tenso
     check_shared_memory(kName, cpu::hopper_backward_shared_bytes(a), q.device(), "a smaller head dimension needs less");
 
     const auto in_float32 = q.options().dtype(torch::kFloat32);
-    const std::int64_t B_r = cpu::hopper_backward_tile(Q.size(3)), tiles = (q.size(2) + B_r - 1) / B_r;
+    const std::int64_t B_r = cpu::hopper_backward_tile(a), tiles = (q.size(2) + B_r - 1) / B_r;
     AttentionGradients result{.dq = allocate(Q.sizes(), q.options()),
                               .dk = allocate(K.sizes(), k.options()),
                               .dv = allocate(V.sizes(), v.options())};

@@ -390,9 +390,10 @@ std::size_t hopper_backward_shared_bytes(const HopperBackwardArguments& a) {
 }
 
 /// Queries in a tile.
-int hopper_backward_tile(std::int64_t head_dim) {
+int hopper_backward_tile(const HopperBackwardArguments& a) {
     int B_r = 0;
-    with_hopper_backward_dim(head_dim, [&]<int D>(std::integral_constant<int, D>) { B_r = HopperBackward<D>::B_r; });
+    with_hopper_backward_dim(a.head_dim(),
+                             [&]<int D>(std::integral_constant<int, D>) { B_r = HopperBackward<D>::B_r; });
     return B_r;
 }
 

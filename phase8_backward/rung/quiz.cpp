@@ -128,7 +128,7 @@ Question products(Draw& draw) {
                                       : " adds up dQ in a kernel of its own, in which blocks keep queries."),
         .ask = "How many products does it compute for each pair of tiles, in all its kernels?",
         .hint = "Which of the five products does dQ need?",
-        .source = fmt::format("plain_backward{}: the products that its kernels' plans name", adds ? "_atomics" : ""),
+        .source = fmt::format("plain_backward{} and the products that its kernels' plans name", adds ? "_atomics" : ""),
         .command = "./ladder profile 8",
         .section = "Who owns what"};
     const auto choice = [&](const char* text, bool right, const char* why) {

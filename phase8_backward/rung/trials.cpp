@@ -6,7 +6,9 @@
 
 #include "common/reference/gradient_cases.h"
 #include "common/reference/gradient_comparison.h"
+#include "common/simt/device/device.h"
 #include "common/simt/device/device_profile.h"
+#include "common/simt/machine/schedule.h"
 #include "common/simt/report/launch_log.h"
 #include "phase8_backward/backward.h"
 #include "phase8_backward/hopper_backward.h"

@@ -211,7 +211,7 @@ class Fuzz(unittest.TestCase):
         self.assertEqual((report["commit"], report["device"], report["seed"]), ("abc123", "cpu", 7))
         self.assertEqual((report["problems"], report["failures"], report["findings"]), (120, 0, []))
         self.assertEqual({e["phase"] for e in report["entries"]}, PHASES)
-        self.assertEqual(len(report["entries"]), 24)
+        self.assertEqual(len(report["entries"]), 28)
         self.assertEqual(sum(e["problems"] + e["refused_too_large"] + e["refused_bad_calls"]
                              for e in report["entries"]), 120)
         for e in report["entries"]:
@@ -249,7 +249,7 @@ class Mistakes(unittest.TestCase):
         self.refused("run", "--profile", "rtx9090", says=["rtx9090", "gtx1080", "b200"])
 
     def test_unknown_phase(self):
-        self.refused("run", "8", says=["PHASE"])
+        self.refused("run", "9", says=["PHASE"])
 
     def test_unknown_option(self):
         self.refused("run", "--fast", says=["--fast"])
@@ -299,6 +299,13 @@ class Launcher(unittest.TestCase):
         result = run("test", "9", program=LAUNCHER)
         self.assertNotEqual(result.returncode, 0)
         self.assertIn('"9"', result.stderr)
+
+    def test_a_part_of_the_wrong_kernels(self):
+        for arguments, words in ((["--part", "1/2"], "--part without --all"), (["--all", "--part"], "needs a value"),
+                                 (["--all", "--part", "3/2"], '"3/2"')):
+            result = run("test", *arguments, program=LAUNCHER)
+            self.assertNotEqual(result.returncode, 0, arguments)
+            self.assertIn(words, result.stderr)
 
     def test_mutants_explains_itself(self):
         result = run("mutants", "--help", program=LAUNCHER)

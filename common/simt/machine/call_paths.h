@@ -28,7 +28,8 @@ struct CallPath {
     /// All of it, innermost first, as MachineError::Report::calls.
     std::vector<std::uintptr_t> calls() const {
         std::vector<std::uintptr_t> all{from};
-        all.insert(all.end(), returns_to.begin(), returns_to.end());
+        // One by one: in a copy of all at once ThreadSanitizer would see a race between the fibers of a worker.
+        for (const std::uintptr_t call : returns_to) all.push_back(call);
         return all;
     }
 };
