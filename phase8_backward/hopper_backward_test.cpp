@@ -69,14 +69,14 @@ INSTANTIATE_TEST_SUITE_P(Causal, HopperBackwardStandard, ::testing::ValuesIn(tak
 
 // Each ring goes round, and three key tiles take turns.
 TEST(HopperBackward, ManyTilesOfEverySizeMatchOracle) {
-    if (can_run()) many_tiles_of_every_size_match_oracle(kHopper, 400, 330);
+    if (can_run()) many_tiles_of_every_size_match_oracle(kHopper, 300, 270);
 }
 
 TEST(HopperBackward, RepeatsBitwise) {
     if (!can_run()) return;
-    std::vector<AttentionCase> cases = taken(some_cases());
+    std::vector<AttentionCase> cases = every(4, taken(some_cases()));
     cases.push_back(
-        {.query_heads = 2, .query_length = 300, .key_length = 700, .head_dim = 128, .dtype = torch::kFloat16});
+        {.query_heads = 2, .query_length = 150, .key_length = 500, .head_dim = 128, .dtype = torch::kFloat16});
     repeats_bitwise(kHopper, cases);
 }
 
