@@ -36,6 +36,10 @@ struct Phase {
     /// The rungs of the tour, in the order in which the chapter brings them.
     std::function<std::vector<Rung>(const RungInput&)> rungs = {};
 
+    /// Rungs that have no place in the tour, and that the profiler looks at all the same, and with it ncu and
+    /// compute-sanitizer.
+    std::function<std::vector<Rung>(const RungInput&)> profiled_besides = {};
+
     /// What the tour adds to its table where this phase and the one before it stand side by side.
     std::string beside_the_phase_before = {};
 

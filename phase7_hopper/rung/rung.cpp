@@ -67,6 +67,25 @@ std::vector<Rung> rungs(const RungInput& input) {
             input)};
 }
 
+/// Attention in 8 bits has no place in the tour: its errors would be held against those of 16 bits.
+std::vector<Rung> rungs_in_8_bits(const RungInput& input) {
+    const AttentionOptions options{.scale = {},
+                                   .mask = input.causal.value_or(true) ? Mask::causal_bottom_right : Mask::none};
+    const auto forward = [=](const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v) {
+        return on_hopper([&] { return hopper_fp8_forward(q, k, v, options); });
+    };
+    Rung rung =
+        attention_rung("hopper_fp8_forward", "In 8 bits, with a scale for each block of rows.", input, options, forward,
+                       hopper_fp8_forward_bytes(input.q, input.k, input.v, options), growth_with_query_tiles());
+    rung.check = [=, q = input.q, k = input.k, v = input.v](const std::vector<torch::Tensor>& outputs) {
+        return on_hopper([&] { return fp8::compare_in_8_bits({outputs[0], outputs[1]}, q, k, v, options, {}); });
+    };
+    rung.tensor_cores = true;
+    // Q, K and V are read in 16 bits by one kernel, and in 8 by another.
+    for (const char* tensor : {"Q", "K", "V"}) rung.tensor_bytes.erase(tensor);
+    return {rung};
+}
+
 fuzz::Entry fuzz_entry(const char* name, fuzz::AttentionFunction function) {
     fuzz::Entry entry = fuzz::attention_entry(name, "phase7_hopper/hopper", function);
     entry.dtypes = kTypes;
@@ -214,6 +233,7 @@ Phase describe() {
             .causal_mask = CausalMask::unless_refused,
             .dtypes = kTypes,
             .rungs = rungs,
+            .profiled_besides = rungs_in_8_bits,
             .fuzz_entries = {fuzz_entry("hopper_forward", hopper_forward),
                              fuzz_entry("hopper_overlapped_forward", hopper_overlapped_forward),
                              fuzz_entry("hopper_turns_forward", hopper_turns_forward),
