@@ -20,6 +20,11 @@
 //   O         is rounded to its type.
 //
 // LSE is a sum in float32, so only scores move it: by log sum_j P_j e^(d_j), at most sum_j P_j a_j either way.
+//
+// Of many keys this is far more than ever happens, since it takes all roundings of weights to go the same way. They are
+// independent, or where scores are equal the same: what they add up to is then of the size of sqrt(sum_j (P_j V_j)^2),
+// or of O, times at most half a step. Single results may be larger, many together are not: their root mean square must
+// keep to it. A kernel that mistakes one key for another cannot.
 
 #include <ATen/ops/nan_to_num.h>
 
@@ -35,7 +40,13 @@ namespace ladder::fp8 {
 struct Expected {
     torch::Tensor out, lse;              ///< float64 of what the codes stand for, [B, Hq, Sq, D] and [B, Hq, Sq]
     torch::Tensor out_bound, lse_bound;  ///< of the same shapes
+    torch::Tensor typical;  ///< of the shape of out: what the errors of many rows are at most, in the root mean square
 };
+
+/// Whether a head has so many results that their root mean square error says something.
+inline bool has_many_results(const torch::Tensor& out) {
+    return out.size(2) >= 16 && out.size(2) * out.size(3) >= 1024;
+}
 
 /// How far a sum over the last dimension of x and the one before it of y may be cut off: [..., M, D] and [..., D, N].
 inline torch::Tensor cut_off_products(const torch::Tensor& x, const torch::Tensor& y) {
@@ -55,10 +66,9 @@ inline torch::Tensor cut_off_products(const torch::Tensor& x, const torch::Tenso
 
 /// The deviation of each column of x [..., Sk, D] under the weights P [..., Sq, Sk]: [..., Sq, D].
 inline torch::Tensor deviation(const torch::Tensor& P, const torch::Tensor& x) {
-    // Numbers are first made small, or the difference of squares keeps nothing.
-    const torch::Tensor centred = x - x.mean(-2, true), mean = torch::matmul(P, centred);
-    const torch::Tensor variance = torch::matmul(P, centred.square()) - mean.square();
-    return variance.clamp_min(0.0).sqrt() + centred.abs().amax(-2, true) * 0x1p-24;
+    const torch::Tensor squares = torch::matmul(P, x.square());
+    const torch::Tensor variance = squares - torch::matmul(P, x).square();
+    return variance.clamp_min(0.0).sqrt() + squares.sqrt() * 0x1p-24;  // of a difference that keeps nothing
 }
 
 /// Attention in float64 on what the codes stand for, and the bound.
@@ -92,14 +102,18 @@ inline Expected expected_of(const Fp8Operands& codes, Mask mask) {
     const torch::Tensor block = scales_of(grouped(codes.v_exponents.unsqueeze(-1)).squeeze(-1), kKeyRows, keys);
     const torch::Tensor largest = ((P * d.exp() / N).clamp_max(1.0) * block.transpose(2, 3)).amax(3, true);
     const torch::Tensor code_sums = torch::matmul(visible.to(torch::kFloat64), V.abs() / block);
-    const torch::Tensor before_rounding = s * deviation(P, V) +
-                                          (of_weights + of_sums * (1.0 + of_weights)) * magnitudes +
-                                          largest * code_sums * (weights.half_a_low_step * 0x1p-6);
-    const bool half = codes.dtype == torch::kFloat16;
-    const torch::Tensor out_bound =
-        before_rounding + (out.abs() + before_rounding) * (half ? 0x1p-11 : 0x1p-9) + (half ? 0x1p-25 : 1e-30);
-    const torch::Tensor lse_bound = (P * a).sum(3) + 1e-4;
-    return {out, exact.lse, out_bound, lse_bound};
+    const torch::Tensor of_scores_and_low_steps =
+        s * deviation(P, V) + largest * code_sums * (weights.half_a_low_step * 0x1p-6);
+    const auto rounded = [&](const torch::Tensor& error) {
+        const bool half = codes.dtype == torch::kFloat16;
+        return error + (out.abs() + error) * (half ? 0x1p-11 : 0x1p-9) + (half ? 0x1p-25 : 1e-30);
+    };
+    const torch::Tensor independent = torch::matmul(P.square(), V.square()).sqrt();
+    return {.out = out,
+            .lse = exact.lse,
+            .out_bound = rounded(of_scores_and_low_steps + (of_weights + of_sums * (1.0 + of_weights)) * magnitudes),
+            .lse_bound = (P * a).sum(3) + 1e-4,
+            .typical = rounded(of_scores_and_low_steps + of_weights * torch::maximum(independent, out.abs()))};
 }
 
 }  // namespace ladder::fp8
