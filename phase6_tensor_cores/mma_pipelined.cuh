@@ -124,11 +124,12 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident)
         __syncwarp();  // the warp's rows of Q_i have their sign before its lanes read them
     }
     simt::FragmentA<T> Q_registers[M][Shape::queries_in_registers ? D / 16 : 1];
-    if constexpr (Shape::queries_in_registers)
+    if constexpr (Shape::queries_in_registers) {
 #pragma unroll
         for (int m = 0; m < M; ++m)
 #pragma unroll
             for (int k = 0; k < D / 16; ++k) Q_registers[m][k] = query_fragment<T>(Q_i, owner, m, k);
+    }
     const auto query = [&](int m, int k) {
         if constexpr (Shape::queries_in_registers)
             return Q_registers[m][k];

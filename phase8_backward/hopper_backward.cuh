@@ -18,7 +18,9 @@ namespace ladder::SIMT_MACHINE {
 ///
 /// What this block has to add to dQ_i leaves while the products of the next step run: the accelerator adds it to dQ_sum,
 /// where the sums of all blocks meet. Where InOrder, key tile n adds to a query tile after key tile n - 1, so that dQ
-/// repeats to the bit. Nobody waits for a block that begins after it.
+/// repeats to the bit. Nobody waits for a block that begins after it. A block takes its query tiles from the last to the
+/// first: under a causal mask all blocks see the last one, so that each lags one step behind the one before it, and
+/// leaves as much sooner.
 ///
 ///   grid    x = ceil(Sk / 128) key tiles, y = Hkv heads, z = B sequences. A block walks through all query heads that
 ///           read its keys. Under a causal mask tile 0 is seen by the most queries, and starts first
@@ -114,14 +116,14 @@ struct QueryStep {
     int h, tile;     ///< the query head, and its tile
 
     /// The first of all.
-    __device__ explicit QueryStep(const KeyTile& keys) : h(keys.first_head), tile(keys.first_tile) {}
+    __device__ explicit QueryStep(const KeyTile& keys) : h(keys.first_head), tile(keys.first_tile + keys.tiles - 1) {}
     /// The first row of the tile.
     __device__ int first_query() const { return tile * B_r; }
-    /// On to the next tile; after a head's last to the next head's first.
+    /// On to the tile before; after a head's first to the next head's last.
     __device__ void next(const KeyTile& keys) {
         ++number;
-        if (++tile < keys.first_tile + keys.tiles) return;
-        tile = keys.first_tile;
+        if (--tile >= keys.first_tile) return;
+        tile += keys.tiles;
         ++h;
     }
 };

@@ -218,7 +218,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) mma_dkdv_kernel(BackwardTen
         };
         const bool careful = edge && holds_non_finite<threads, 2 * B_r, D>(passing(n, 0));
         int from[M][2] = {};  // key (m, h) is seen by the queries of this tile from here on
-        if constexpr (edge)
+        if constexpr (edge) {
 #pragma unroll
             for (int m = 0; m < M; ++m)
 #pragma unroll
@@ -227,6 +227,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) mma_dkdv_kernel(BackwardTen
                     from[m][h] =
                         key < key_length ? first_seeing(mask, key, query_length, key_length) - first_query : B_r;
                 }
+        }
         if (Adds && of_dS && n > 0) gather_dq(n - 1);
 
         simt::FragmentC X[M][B_r / 8] = {};  // S_ij^T or dP_ij^T

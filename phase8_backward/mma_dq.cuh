@@ -98,13 +98,14 @@ __global__ void __launch_bounds__(Shape::threads, Shape::resident) mma_dq_kernel
         fetch(j + 1);
         const bool careful = edge && holds_non_finite<threads, B_c, D>(K_j);
         int visible[M][2] = {};  // keys of the tile that a row sees
-        if constexpr (edge)
+        if constexpr (edge) {
 #pragma unroll
             for (int m = 0; m < M; ++m)
 #pragma unroll
                 for (int half = 0; half < 2; ++half)
                     visible[m][half] =
                         visible_keys(mask, first_query + owner.row(m, half), query_length, key_length) - j * B_c;
+        }
 
         simt::FragmentC S_ij[M][B_c / 8] = {}, dP_ij[M][B_c / 8] = {};
         multiply_keys<T, D>(

@@ -2,7 +2,7 @@
 """Who may know whom: structure_test.py REPOSITORY reads every #include and holds it against the lists below.
 
 Arrows point down and never back: between the folders of common/, and between those of common/simt. A new folder is named here with
-what it may include.
+what it may include. Besides, what no compiler says of a kernel.
 """
 import pathlib
 import re
@@ -104,6 +104,16 @@ def all_of_torch(root):
                 yield f"{file} includes {target}, which takes seconds to compile: include common/torch/torch.h"
 
 
+def loops_that_nvcc_may_take_for_more(root):
+    """`if constexpr`, and an unrolled loop without braces: where the condition is false, nvcc 13.0 left out not the loop alone but the
+    statement after it, without a word. (phase 8's mma_dkdv lost all but the last of its sums, on the GPU only.)"""
+    for file in sorted([*root.glob("common/**/*.h"), *root.glob("**/*.cuh")]):
+        lines = file.read_text().splitlines()
+        for number, (line, following) in enumerate(zip(lines, lines[1:]), 1):
+            if re.match(r"\s*((\} )?else )?if constexpr .*\)\s*(//.*)?$", line) and following.startswith("#pragma"):
+                yield f"{file.relative_to(root)}:{number}: braces belong between `if constexpr` and the loop that #pragma speaks of"
+
+
 class Lists(unittest.TestCase):
     def test_they_have_no_circle(self):
         for allowed in (COMMON, SIMT):
@@ -131,6 +141,9 @@ class Repository(unittest.TestCase):
 
     def test_kernels_are_light(self):
         self.assertEqual(list(heavy_kernels(ROOT)), [])
+
+    def test_nvcc_takes_loops_for_what_they_are(self):
+        self.assertEqual(list(loops_that_nvcc_may_take_for_more(ROOT)), [])
 
 
 class Checks(unittest.TestCase):
@@ -175,6 +188,12 @@ class Checks(unittest.TestCase):
     def test_a_heavy_kernel(self):
         found = self.complaints({"phase2_fa1/fa1.cuh": "#include <torch/types.h>\n", "phase2_fa1/fa1.cpp": "#include <torch/types.h>\n"},
                                 heavy_kernels)
+        self.assertEqual(len(found), 1, found)
+
+    def test_a_loop_without_braces(self):
+        loop = "#pragma unroll\n    for (int i = 0; i < N; ++i) x[i] = 0;\n"
+        found = self.complaints({"phase2_fa1/fa1.cuh": "if constexpr (edge)\n" + loop, "phase2_fa1/fine.cuh": "if constexpr (edge) {\n" + loop + "}\n"},
+                                loops_that_nvcc_may_take_for_more)
         self.assertEqual(len(found), 1, found)
 
     def test_all_of_torch(self):
