@@ -467,7 +467,7 @@ class Pane {
       `<td>${written ? bytesText(written) : ""}</td><td class="times">${times(name, written)}</td>` +
       `<td class="meters">${kind ? "" : (read ? meter(read, "r") : "") + (written ? meter(written, "w") : "")}</td></tr>`;
     const sum = traffic.reduce((s, [, r, w]) => [s[0] + r, s[1] + w], [0, 0]);
-    this.part(".counters").innerHTML = `<tr><th>tensor</th><th>read</th><th></th><th>written</th><th></th><th class="meters"></th></tr>` +
+    this.part(".counters").innerHTML = `<tr><th>tensor</th><th>read</th><td></td><th>written</th><td></td><td class="meters"></td></tr>` +
       traffic.map(t => row(...t)).join("") + row("global memory", ...sum, "sum") + row("shared memory", ...playback.sharedTraffic, "shared");
   }
 }
