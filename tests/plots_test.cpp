@@ -15,6 +15,7 @@ const std::string kDrawn = R"(<svg viewBox="0 0 1000 520" xmlns="http://www.w3.o
 <title>Gnuplot</title>
 <desc>Produced by GNUPLOT</desc>
 <path stroke='rgb(128, 136, 144)' d='M1,1 h2'/><path stroke='rgb(255, 250,  10)' d='M1,1 h2'/>
+<path color="black" fill="white" d="M2,2 h2"/>
 <g fill="#101820" font-family="Arial"><text>words</text></g>
 </svg>)";
 
@@ -32,11 +33,11 @@ TEST(Look, EveryColourStandsOutFromItsGround) {
         std::smatch panel;
         ASSERT_TRUE(std::regex_search(css, panel, std::regex(R"(\.panel\{fill:(#[0-9a-f]{6}))"))) << css;
         int colours = 0;
-        const std::regex rule(R"(\[[^\]]*\]\{(?:stroke|fill):(#[0-9a-f]{6})\})");
+        const std::regex rule(R"(\[\w+="(?!white)[^\]]*\]\{(?:stroke|fill|color):(#[0-9a-f]{6})\})");
         for (auto it = std::sregex_iterator(css.begin(), css.end(), rule); it != std::sregex_iterator();
              ++it, ++colours)
             EXPECT_GE(contrast((*it)[1], panel[1]), kContrast) << (*it)[0];
-        EXPECT_EQ(colours, 3) << css;
+        EXPECT_EQ(colours, 4) << css;
     }
 }
 
@@ -44,6 +45,12 @@ TEST(Look, WhatStandsOutAlreadyStaysAsItIs) {
     const std::string svg = in_the_look_of_the_book(kDrawn, "A plot");
     EXPECT_NE(sheet(svg, false).find("[fill=\"#101820\"]{fill:#101820}"), std::string::npos) << svg;
     EXPECT_NE(sheet(svg, true).find("{stroke:#fffa0a}"), std::string::npos) << svg;
+}
+
+TEST(Look, BlackAndWhiteAreInkAndPaper) {
+    const std::string css = sheet(in_the_look_of_the_book(kDrawn, "A plot"), true);
+    EXPECT_NE(css.find("[color=\"black\"]{color:#e6eaee}"), std::string::npos) << css;
+    EXPECT_NE(css.find("[fill=\"white\"]{fill:#1a1f24}"), std::string::npos) << css;
 }
 
 TEST(Look, TheTitleIsWhatAScreenReaderSays) {
