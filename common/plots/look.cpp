@@ -51,7 +51,7 @@ double luminance(const Colour& colour) {
 std::string on_ground(const std::string& text, const Theme& theme) {
     if (text == "black") return theme.ink;  // gnuplot's own words for ink and paper
     if (text == "white") return theme.panel;
-    const Colour colour = parsed(text);
+    const Colour colour = parsed(text == "gray" ? "#808080" : text);
     if (written(colour) == kInk) return theme.ink;
     constexpr double kStep = 0.02;
     for (double share = 0; share < 1; share += kStep) {
@@ -86,7 +86,7 @@ double contrast(const std::string& one, const std::string& other) {
 std::string in_the_look_of_the_book(std::string svg, const std::string& title) {
     static const std::regex head(R"re(<svg[^>]*viewBox="0 0 ([0-9.]+) ([0-9.]+)"[^>]*>)re");
     static const std::regex name(R"(\s*<title>[^<]*</title>(\s*<desc>[^<]*</desc>)?)");
-    static const std::regex use(R"re((stroke|fill|color)\s*=\s*(["'])(#[0-9a-fA-F]{6}|rgb\([^)]*\)|black|white)\2)re");
+    static const std::regex use(R"re((stroke|fill|color)\s*=\s*(["'])(#[0-9a-fA-F]{6}|rgb\([^)]*\)|black|white|gray)\2)re");
     svg = std::regex_replace(svg, name, "");
     std::smatch found;
     if (!std::regex_search(svg, found, head)) throw std::invalid_argument("an SVG without a viewBox");

@@ -134,7 +134,7 @@ class QuickRun(unittest.TestCase):
             # What has a colour that the style sheet does not know would be black on dark ground.
             coloured = {e.get(name) for e in root.iter() for name in ("fill", "stroke", "color")} - {None, "none", "currentColor"}
             for colour in coloured:
-                self.assertIn(f'="{colour}"]', text, name)
+                self.assertTrue(f'="{colour}"]' in text, (name, colour))
 
     def test_without_gnuplot_it_says_so_before_measuring(self):
         empty = os.path.join(self.folder.name, "empty")
