@@ -70,7 +70,11 @@ def with_headings(text):
     """The title is the one heading of the first level; Doxygen has it as a box, and begins the text's headings at the first."""
     if re.search(r'<div class="textblock">.*<h1>', text, flags=re.DOTALL):
         text = re.sub(r"<(/?)h([1-5])(?=[ >])", lambda m: f"<{m.group(1)}h{int(m.group(2)) + 1}", text)
-    return re.sub(r'<div class="title">(.*?)</div>', r'<h1 class="title">\1</h1>', text, count=1, flags=re.DOTALL)
+    text = re.sub(r'<div class="title">(.*?)</div>', r'<h1 class="title">\1</h1>', text, count=1, flags=re.DOTALL)
+    if "<h1" not in text:  # an alphabetical list of the reference
+        name = re.search(r"<title>(.*?) · ", text).group(1)
+        text = text.replace('<div class="contents">', f'<div class="header"><h1 class="title">{name}</h1></div>\n<div class="contents">', 1)
+    return text
 
 
 def with_contents(text):
