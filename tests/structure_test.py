@@ -18,6 +18,7 @@ COMMON = {
     "torch": set(),
     "fixture": {"torch"},
     "records": set(),
+    "plots": set(),
     "distributed": set(),
     "attention": {"simt", "torch"},
     "reference": {"attention", "simt", "torch"},
@@ -25,7 +26,7 @@ COMMON = {
     "classroom": {"reference", "attention", "simt", "torch"},
     "training": {"attention", "simt", "torch"},
     "rung": {"fuzz", "reference", "attention", "fixture", "simt", "torch"},
-    "cli": {"rung", "training", "fuzz", "reference", "attention", "fixture", "records", "simt", "torch"},
+    "cli": {"rung", "training", "fuzz", "reference", "attention", "fixture", "records", "plots", "simt", "torch"},
 }
 
 # Of common/simt, from the ground up. First what both machines share, then the inside of the CPU machine, then the subjects: what a
