@@ -18,7 +18,7 @@ COMMON = {
     "torch": set(),
     "fixture": {"torch"},
     "records": set(),
-    "distributed": set(),
+    "distributed": {"torch"},
     "attention": {"simt", "torch"},
     "reference": {"attention", "simt", "torch"},
     "fuzz": {"reference", "attention", "simt", "torch"},
