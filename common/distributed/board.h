@@ -29,11 +29,13 @@ class Board {
 /// For ranks that are threads of this process.
 std::shared_ptr<Board> board_of_this_process();
 
-/// At a TCP address. One of those who use it must keep it; it ends with that process.
+/// At a TCP address, where one of its users, or another process, must keep it; it ends with that process. `kept_by` is
+/// what messages call that: "rank 0".
 ///
 /// Throws std::runtime_error, with the address, where nobody keeps a board there within that time, or the port is
 /// taken.
-std::shared_ptr<Board> board_at(const std::string& host, int port, bool keeps_it, Patience patience);
+std::shared_ptr<Board> board_at(const std::string& host, int port, bool keeps_it, const std::string& kept_by,
+                                Patience patience);
 
 /// The same, kept by this process at a port that the system chooses. `port` receives it.
 std::shared_ptr<Board> board_kept_here(int& port);

@@ -19,8 +19,6 @@ std::string first_line(const std::exception& error) {
     return text.substr(0, text.find('\n'));
 }
 
-std::string address(const std::string& host, int port) { return host + ":" + std::to_string(port); }
-
 c10::intrusive_ptr<c10d::TCPStore> tcp_store(const std::string& host, int port, bool keeps_it, Patience patience) {
     c10d::TCPStoreOptions options;
     options.port = static_cast<std::uint16_t>(port);
@@ -40,7 +38,7 @@ auto C10dBoard::with_store(Act&& act) {
     try {
         return act();
     } catch (const std::exception& error) {
-        throw std::runtime_error("the board that the ranks share is gone: " + kept_by_ + " kept it and has ended (" +
+        throw std::runtime_error("the board that the ranks share is gone: " + kept_by_ + ", who kept it, has ended (" +
                                  first_line(error) + ")");
     }
 }
@@ -76,14 +74,15 @@ std::shared_ptr<Board> board_of_this_process() {
     return std::make_shared<C10dBoard>(c10::make_intrusive<c10d::HashStore>(), "this process");
 }
 
-std::shared_ptr<Board> board_at(const std::string& host, int port, bool keeps_it, Patience patience) {
+std::shared_ptr<Board> board_at(const std::string& host, int port, bool keeps_it, const std::string& kept_by,
+                                Patience patience) {
     try {
-        return std::make_shared<C10dBoard>(tcp_store(host, port, keeps_it, patience),
-                                           "the process that began at " + address(host, port));
+        return std::make_shared<C10dBoard>(tcp_store(host, port, keeps_it, patience), kept_by);
     } catch (const std::exception& error) {
-        throw std::runtime_error((keeps_it ? "no board can be kept at " : "nobody keeps a board at ") +
-                                 address(host, port) + ": " + first_line(error) +
-                                 "; MASTER_ADDR and MASTER_PORT must be the same for all ranks, and the port free");
+        throw std::runtime_error(
+            (keeps_it ? "no board can be kept at " : "nobody, though " + kept_by + " should, keeps a board at ") +
+            host + ":" + std::to_string(port) + ": " + first_line(error) +
+            "; MASTER_ADDR and MASTER_PORT must be the same for all ranks, and the port free");
     }
 }
 

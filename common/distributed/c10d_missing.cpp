@@ -13,7 +13,9 @@ constexpr const char* kMissing =
 }  // namespace
 
 std::shared_ptr<Board> board_of_this_process() { throw std::runtime_error(kMissing); }
-std::shared_ptr<Board> board_at(const std::string&, int, bool, Patience) { throw std::runtime_error(kMissing); }
+std::shared_ptr<Board> board_at(const std::string&, int, bool, const std::string&, Patience) {
+    throw std::runtime_error(kMissing);
+}
 std::shared_ptr<Board> board_kept_here(int&) { throw std::runtime_error(kMissing); }
 
 std::string missing_for_gloo() { return kMissing; }

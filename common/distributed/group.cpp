@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <sstream>
+#include <thread>
 #include <utility>
 
 #include "common/distributed/engines.h"
@@ -58,13 +59,19 @@ struct Members {
 
     std::string own(const std::string& kind, int of) const { return name + "/" + note(kind, of); }
 
-    /// What the board says of a rank that will not go on: whom it waits for, or itself with a reason.
+    /// What the board says, within that time, of a rank that will not go on: whom it waits for; or itself, with a
+    /// reason.
     std::optional<std::pair<int, std::string>> trouble_of(int of, Patience grace) const {
-        if (const auto ended = board->look(note_of_a_rank_that_ended(of), Patience(0))) return {{of, *ended}};
-        const auto text = board->look(own("waits", of), grace);
-        if (!text) return std::nullopt;
-        const std::size_t line = text->find('\n');
-        return {{std::stoi(text->substr(0, line)), text->substr(line + 1)}};
+        const auto until = std::chrono::steady_clock::now() + grace;
+        while (true) {
+            if (const auto text = board->look(own("waits", of), Patience(0))) {
+                const std::size_t line = text->find('\n');
+                return {{std::stoi(text->substr(0, line)), text->substr(line + 1)}};
+            }
+            if (const auto how = board->look(note_of_a_rank_that_ended(of), Patience(0))) return {{of, *how}};
+            if (std::chrono::steady_clock::now() >= until) return std::nullopt;
+            std::this_thread::sleep_for(kBetweenChecks / 10);
+        }
     }
 
     [[noreturn]] void blame(int peer, const std::string& how) const {
@@ -166,8 +173,12 @@ Group::Group(std::shared_ptr<Board> board, int rank, int size, const GroupOption
     try {
         m.engine = connect(options.engine, *m.board, m.name, rank, size, options.local, m.patience);
     } catch (const std::exception& error) {
-        give_up(std::string("could not connect: ") + error.what());
-        throw;
+        for (int other = 0; other < size; ++other)
+            if (other != rank && m.trouble_of(other, Patience(0))) m.blame(other, "ended before all were connected");
+        const std::string why = error.what();
+        const std::string reason = "could not be connected with the others: " + why.substr(0, why.find('\n'));
+        give_up(reason);
+        throw std::runtime_error("rank " + std::to_string(rank) + ' ' + reason);
     }
 }
 
@@ -193,6 +204,7 @@ std::vector<std::string> Group::hear_all(const std::string& words) const {
 
 void Group::give_up(const std::string& reason) const noexcept {
     try {
+        if (members_->trouble_of(rank(), Patience(0))) return;  // the first reason is the one that matters
         members_->board->put(members_->own("waits", rank()), std::to_string(rank()) + "\ngave up: " + reason);
     } catch (const std::exception&) {  // nobody is left to be told
     }

@@ -88,6 +88,9 @@ class Group {
     std::shared_ptr<struct Members> members_;
 };
 
+/// The board's note in which whoever watches over the ranks' processes says how one of them ended.
+std::string note_of_a_rank_that_ended(int rank);
+
 /// Throws RankError unless all of `words`, what the ranks said, are the same: names those who differ from most.
 /// `about` begins the message: "ring_attention".
 void require_same(const std::vector<std::string>& words, const std::string& about);
