@@ -131,13 +131,4 @@ AttentionResult ring_attention(const torch::Tensor& q, const torch::Tensor& k, c
     return differentiable(kRing, q, k, v, group, options);
 }
 
-RingBytes ring_bytes(std::int64_t batch, std::int64_t kv_heads, std::int64_t key_length, std::int64_t head_dim,
-                     std::int64_t element_bytes, int ranks) {
-    const std::int64_t elements = 2 * batch * kv_heads * key_length * head_dim;  // of K and V together
-    const std::int64_t steps = ranks - 1;
-    return {.forward = steps * elements * element_bytes,
-            .backward = steps * elements * (element_bytes + std::int64_t(sizeof(float))) +
-                        (ranks > 1 ? elements * element_bytes : 0)};
-}
-
 }  // namespace ladder

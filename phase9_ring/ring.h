@@ -27,21 +27,11 @@ struct RingOptions {
 /// go round with them, so that all ranks must run it. There is no second derivative.
 ///
 /// Whatever the number of ranks, a rank holds two parts of K and V besides its own (in the backward pass: and three of
-/// their gradients in float32). Each rank sends its neighbour what ring_bytes() says.
+/// their gradients in float32). Each rank sends its neighbour what ring_bytes() in sent_bytes.h says.
 ///
 /// All ranks must call it together. Throws std::invalid_argument on bad input, and distributed::RankError on all ranks
 /// where one is given another shape, dtype, mask or scale, ends, or hangs.
 AttentionResult ring_attention(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                const distributed::Group& group, const RingOptions& options = {});
-
-/// What ranks send in a forward and in a backward pass, by formula: all of them together, in bytes of tensors.
-struct RingBytes {
-    std::int64_t forward = 0;   ///< K and V, R - 1 times
-    std::int64_t backward = 0;  ///< the same, and dK and dV in float32, R - 1 times, and home in their own dtype
-};
-
-/// For k [B, Hkv, Sk, D] of the whole sequence.
-RingBytes ring_bytes(std::int64_t batch, std::int64_t kv_heads, std::int64_t key_length, std::int64_t head_dim,
-                     std::int64_t element_bytes, int ranks);
 
 }  // namespace ladder

@@ -14,6 +14,7 @@
 #include "common/reference/test_device.h"
 #include "phase9_ring/alternatives.h"
 #include "phase9_ring/ring.h"
+#include "phase9_ring/sent_bytes.h"
 
 namespace ladder {
 namespace {
@@ -196,27 +197,46 @@ TEST(RingAttention, IsTheSameWhetherTensorsTravelWhileRanksComputeOrBefore) {
                      });
 }
 
-TEST(RingAttention, SendsWhatTheFormulaSays) {
-    const AttentionCase problem = some_case();
-    for (const int ranks : {1, 2, 4})
-        for (const Parts parts : kParts) {
-            std::atomic<std::int64_t> forward = 0, both = 0;
-            const AttentionInputs x = make_inputs(problem, test_device());
-            on_local_ranks(ranks, [&](const Group& group) {
-                const auto leaf = [&](const torch::Tensor& t) {
-                    return cut(t, 2, parts, group.rank(), ranks).requires_grad_();
-                };
-                const torch::Tensor q = leaf(x.q), k = leaf(x.k), v = leaf(x.v);
-                const AttentionResult result = ring_attention(q, k, v, group, {.parts = parts});
-                forward += group.bytes_sent();
-                torch::autograd::grad({result.lse}, {q, k}, {at::ones_like(result.lse)});
-                both += group.bytes_sent();
-            });
-            const RingBytes bytes =
-                ring_bytes(problem.batch, problem.kv_heads, problem.key_length, problem.head_dim, sizeof(float), ranks);
-            EXPECT_EQ(forward, bytes.forward);
-            EXPECT_EQ(both - forward, bytes.backward);
-        }
+/// What all ranks send in each pass.
+SentBytes sent(Shared entry, const AttentionCase& problem, Parts parts, int ranks) {
+    std::atomic<std::int64_t> forward = 0, both = 0;
+    const AttentionInputs x = make_inputs(problem, test_device());
+    on_local_ranks(ranks, [&](const Group& group) {
+        const auto leaf = [&](const torch::Tensor& t) {
+            return cut(t, 2, parts, group.rank(), ranks).requires_grad_();
+        };
+        const torch::Tensor q = leaf(x.q), k = leaf(x.k), v = leaf(x.v);
+        const AttentionResult result = entry(q, k, v, group, {.parts = parts});
+        forward += group.bytes_sent();
+        torch::autograd::grad({result.out}, {q, k, v}, {at::ones_like(result.out)});
+        both += group.bytes_sent();
+    });
+    return {.forward = forward, .backward = both - forward};
+}
+
+TEST(SentBytes, AreWhatTheFormulasSay) {
+    AttentionCase problem = some_case();
+    problem.query_length = 24;
+    problem.key_length = 40;
+    problem.dtype = torch::kBFloat16;
+    const WholeSizes sizes{.query_heads = problem.query_heads,
+                           .kv_heads = problem.kv_heads,
+                           .query_length = problem.query_length,
+                           .key_length = problem.key_length,
+                           .head_dim = problem.head_dim,
+                           .element_bytes = 2};
+    const auto check = [&](Shared entry, SentBytes (*formula)(const WholeSizes&, int),
+                           std::initializer_list<int> ranks) {
+        for (const int r : ranks)
+            for (const Parts parts : kParts) {
+                const SentBytes got = sent(entry, problem, parts, r), said = formula(sizes, r);
+                EXPECT_EQ(got.forward, said.forward) << r << " ranks";
+                EXPECT_EQ(got.backward, said.backward) << r << " ranks";
+            }
+    };
+    check(ring_attention, ring_bytes, {1, 2, 4});
+    check(gathered_attention, gathered_bytes, {1, 2, 4});
+    check(ulysses_attention, ulysses_bytes, {1, 2});
 }
 
 TEST(RingAttention, HasNoSecondDerivative) {

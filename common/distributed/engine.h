@@ -1,17 +1,19 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "common/distributed/board.h"
-#include "common/torch/torch.h"
 
 namespace ladder::distributed {
 
 /// A tensor on its way to a rank, or from one. Contiguous.
 struct Message {
-    torch::Tensor tensor;  ///< what is sent, or where it arrives
-    int peer = 0;          ///< the other rank
+    at::Tensor tensor;  ///< what is sent, or where it arrives
+    int peer = 0;       ///< the other rank
 };
 
 /// One message that is under way.

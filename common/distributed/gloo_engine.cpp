@@ -12,14 +12,14 @@ namespace {
 
 class GlooDelivery : public Delivery {
   public:
-    GlooDelivery(c10::intrusive_ptr<c10d::Work> work, torch::Tensor tensor)
+    GlooDelivery(c10::intrusive_ptr<c10d::Work> work, at::Tensor tensor)
         : work_(std::move(work)), tensor_(std::move(tensor)) {}
 
     void wait(Patience patience) override { work_->wait(patience); }
 
   private:
     c10::intrusive_ptr<c10d::Work> work_;
-    torch::Tensor tensor_;  // whose memory Gloo reads or writes
+    at::Tensor tensor_;  // whose memory Gloo reads or writes
 };
 
 class GlooEngine : public Engine {
@@ -36,11 +36,11 @@ class GlooEngine : public Engine {
                                                  const std::vector<Message>& received) override {
         std::vector<std::unique_ptr<Delivery>> way;
         for (const Message& message : sent) {
-            std::vector<torch::Tensor> tensors{message.tensor};
+            std::vector<at::Tensor> tensors{message.tensor};
             way.push_back(std::make_unique<GlooDelivery>(group_->send(tensors, message.peer, 0), message.tensor));
         }
         for (const Message& message : received) {
-            std::vector<torch::Tensor> tensors{message.tensor};
+            std::vector<at::Tensor> tensors{message.tensor};
             way.push_back(std::make_unique<GlooDelivery>(group_->recv(tensors, message.peer, 0), message.tensor));
         }
         return way;

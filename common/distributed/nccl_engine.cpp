@@ -14,7 +14,7 @@ namespace {
 /// All messages of one call: NCCL takes them together, as one kernel on a stream of its own.
 class NcclDelivery : public Delivery {
   public:
-    NcclDelivery(c10::intrusive_ptr<c10d::Work> work, std::vector<torch::Tensor> tensors)
+    NcclDelivery(c10::intrusive_ptr<c10d::Work> work, std::vector<at::Tensor> tensors)
         : work_(std::move(work)), tensors_(std::move(tensors)) {}
 
     /// The current stream will wait; the host does not. c10d's watchdog aborts what takes longer than the group's
@@ -23,7 +23,7 @@ class NcclDelivery : public Delivery {
 
   private:
     c10::intrusive_ptr<c10d::Work> work_;
-    std::vector<torch::Tensor> tensors_;
+    std::vector<at::Tensor> tensors_;
 };
 
 class NcclEngine : public Engine {
@@ -37,15 +37,15 @@ class NcclEngine : public Engine {
 
     std::vector<std::unique_ptr<Delivery>> begin(const std::vector<Message>& sent,
                                                  const std::vector<Message>& received) override {
-        std::vector<torch::Tensor> tensors;
+        std::vector<at::Tensor> tensors;
         group_->startCoalescing();
         for (const Message& message : sent) {
-            std::vector<torch::Tensor> one{message.tensor};
+            std::vector<at::Tensor> one{message.tensor};
             group_->send(one, message.peer, 0);
             tensors.push_back(message.tensor);
         }
         for (const Message& message : received) {
-            std::vector<torch::Tensor> one{message.tensor};
+            std::vector<at::Tensor> one{message.tensor};
             group_->recv(one, message.peer, 0);
             tensors.push_back(message.tensor);
         }
