@@ -39,7 +39,7 @@ std::string words_of(const char* call, const torch::Tensor& q, const torch::Tens
     return words.str();
 }
 
-/// The length of the whole, of which each rank must hold what cut() gives it.
+/// The length of the whole, of which each rank must hold what cut_sequence() gives it.
 std::int64_t whole_length(const char* what, const std::vector<std::int64_t>& held, const char* call, Parts parts) {
     std::int64_t whole = 0;
     for (const std::int64_t length : held) whole += length;
@@ -47,10 +47,10 @@ std::int64_t whole_length(const char* what, const std::vector<std::int64_t>& hel
     for (int rank = 0; rank < ranks; ++rank) {
         const std::int64_t expected = length_of(part_of(parts, whole, rank, ranks));
         if (held[rank] != expected)
-            throw distributed::RankError(rank, std::string(call) + ": rank " + std::to_string(rank) + " holds " +
-                                                   std::to_string(held[rank]) + ' ' + what + " of " +
-                                                   std::to_string(whole) + "; cut over " + std::to_string(ranks) +
-                                                   " ranks it holds " + std::to_string(expected) + ", see cut()");
+            throw distributed::RankError(
+                rank, std::string(call) + ": rank " + std::to_string(rank) + " holds " + std::to_string(held[rank]) +
+                          ' ' + what + " of " + std::to_string(whole) + "; cut over " + std::to_string(ranks) +
+                          " ranks it holds " + std::to_string(expected) + ", see cut_sequence()");
     }
     return whole;
 }

@@ -15,7 +15,7 @@ struct Agreement {
 
 /// Checks this rank's tensors and tells the others of them. Throws std::invalid_argument where they are no attention
 /// problem (the others then get a RankError that says so), and distributed::RankError, on every rank and with the same
-/// words, where one makes another call, or holds a part of another length than cut() gives it.
+/// words, where one makes another call, or holds a part of another length than cut_sequence() gives it.
 Agreement agree(const char* call, const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                 const distributed::Group& group, const RingOptions& options);
 

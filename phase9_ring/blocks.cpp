@@ -10,15 +10,16 @@ std::vector<std::int64_t> seen_by_row(const std::vector<Interval>& queries, cons
                                       std::int64_t shift) {
     std::vector<std::int64_t> seen;
     seen.reserve(length_of(queries));
-    std::int64_t before = 0;  // keys of the runs that are seen in full
-    auto run = keys.begin();
+    std::int64_t before = 0;  // keys of the intervals that are seen in full
+    auto interval = keys.begin();
     for (const Interval& part : queries)
         for (std::int64_t i = part.first; i < part.first + part.length; ++i) {
             const std::int64_t last_seen = i + shift;
-            for (; run != keys.end() && run->first + run->length - 1 <= last_seen; ++run) before += run->length;
-            const std::int64_t of_this_run =
-                run == keys.end() ? 0 : std::max<std::int64_t>(0, last_seen - run->first + 1);
-            seen.push_back(before + of_this_run);
+            for (; interval != keys.end() && interval->first + interval->length - 1 <= last_seen; ++interval)
+                before += interval->length;
+            const std::int64_t of_this_interval =
+                interval == keys.end() ? 0 : std::max<std::int64_t>(0, last_seen - interval->first + 1);
+            seen.push_back(before + of_this_interval);
         }
     return seen;
 }

@@ -14,13 +14,13 @@ torch::Tensor gathered(const torch::Tensor& part, std::int64_t length, const Gro
     std::vector<std::vector<std::int64_t>> sizes(group.size(), part.sizes().vec());
     for (int rank = 0; rank < group.size(); ++rank)
         sizes[rank][2] = length_of(part_of(parts, length, rank, group.size()));
-    return rejoin(distributed::all_to_all(group, std::vector(group.size(), part), sizes), 2, parts);
+    return rejoin_sequence(distributed::all_to_all(group, std::vector(group.size(), part), sizes), 2, parts);
 }
 
 /// This rank's part of a sum of which each rank has a term, for all of K or V, in float32.
 torch::Tensor sum_of_all(const torch::Tensor& term, const torch::Tensor& part, const Group& group, Parts parts) {
     std::vector<torch::Tensor> given;
-    for (int rank = 0; rank < group.size(); ++rank) given.push_back(cut(term, 2, parts, rank, group.size()));
+    for (int rank = 0; rank < group.size(); ++rank) given.push_back(cut_sequence(term, 2, parts, rank, group.size()));
     const std::vector<std::vector<std::int64_t>> sizes(group.size(), part.sizes().vec());
     torch::Tensor sum = at::zeros(part.sizes(), term.options());
     for (const torch::Tensor& of_rank : distributed::all_to_all(group, given, sizes)) sum.add_(of_rank);
@@ -39,7 +39,7 @@ AttentionResult forward(const torch::Tensor& q, const torch::Tensor& k, const to
                             gathered(v, whole.key_length, group, options.parts)};
     SoFar so_far(q);
     add_attention(so_far, q, all, blocks_of(whole, group, options), options.attention.scale);
-    return {.out = so_far.out.to(q.scalar_type()), .lse = so_far.lse};
+    return so_far.result();
 }
 
 /// K and V are gathered again, rather than kept since the forward pass.

@@ -15,17 +15,31 @@ namespace cuda {
 [[gnu::weak]] void launch_merge(const MergeArguments&);
 }  // namespace cuda
 
-SoFar::SoFar(const torch::Tensor& q)
-    : out(at::zeros(q.sizes(), q.options().dtype(torch::kFloat32))),
-      lse(at::full(q.sizes().slice(0, 3), -std::numeric_limits<float>::infinity(), out.options())) {}
+SoFar::SoFar(const torch::Tensor& q) : q_(q) {}
+
+AttentionResult SoFar::nothing() const {
+    const auto in_float32 = q_.options().dtype(torch::kFloat32);
+    return {.out = at::zeros(q_.sizes(), in_float32),
+            .lse = at::full(q_.sizes().slice(0, 3), -std::numeric_limits<float>::infinity(), in_float32)};
+}
 
 void SoFar::merge(std::int64_t first, const AttentionResult& part) {
     const std::int64_t rows = part.out.size(2);
-    run_on(out.device(), cpu::launch_merge, cuda::launch_merge,
+    if (!sum_.out.defined() && rows == q_.size(2)) {  // the first part of all rows: there is nothing to merge it with
+        sum_ = {.out = part.out.to(torch::kFloat32), .lse = part.lse};
+        return;
+    }
+    if (!sum_.out.defined()) sum_ = nothing();
+    run_on(q_.device(), cpu::launch_merge, cuda::launch_merge,
            MergeArguments{.out_part = tensor_argument("O_part", part.out),
                           .lse_part = tensor_argument("LSE_part", part.lse),
-                          .out = tensor_argument("O", out.narrow(2, first, rows)),
-                          .lse = tensor_argument("LSE", lse.narrow(2, first, rows))});
+                          .out = tensor_argument("O", sum_.out.narrow(2, first, rows)),
+                          .lse = tensor_argument("LSE", sum_.lse.narrow(2, first, rows))});
+}
+
+AttentionResult SoFar::result() const {
+    const AttentionResult all = sum_.out.defined() ? sum_ : nothing();
+    return {.out = all.out.to(q_.scalar_type()), .lse = all.lse};
 }
 
 }  // namespace ladder

@@ -46,16 +46,16 @@ TEST(RingParts, RejoiningUndoesCutting) {
         for (const int ranks : {1, 2, 3, 4, 8}) {
             std::vector<torch::Tensor> held;
             for (int rank = 0; rank < ranks; ++rank) {
-                held.push_back(cut(whole, 1, parts, rank, ranks));
+                held.push_back(cut_sequence(whole, 1, parts, rank, ranks));
                 EXPECT_TRUE(held.back().is_contiguous());
             }
-            EXPECT_TRUE(at::equal(rejoin(held, 1, parts), whole));
+            EXPECT_TRUE(at::equal(rejoin_sequence(held, 1, parts), whole));
         }
     EXPECT_TRUE(throws_mentioning(
         [&] {
-            rejoin({whole.narrow(1, 0, 5), whole.narrow(1, 5, 3)}, 1, Parts::contiguous);
+            rejoin_sequence({whole.narrow(1, 0, 5), whole.narrow(1, 5, 3)}, 1, Parts::contiguous);
         },
-        {"rejoin: part 0 has length 5", "8", "4"}));
+        {"rejoin_sequence: part 0 has length 5", "8", "4"}));
 }
 
 /// Which rows of a part see which keys of another, from the blocks.

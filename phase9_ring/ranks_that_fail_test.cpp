@@ -21,11 +21,15 @@ namespace ladder {
 namespace {
 
 using namespace distributed;
-using reference::not_run_on_gpu, reference::throws_mentioning;
 using namespace std::chrono_literals;
 
 constexpr int kRanks = 4, kCulprit = 2, kRounds = 400;
 constexpr Patience kPatience = 3s, kGrace = 5s;
+
+bool not_run_here() {
+    return reference::not_run_on_gpu("its ranks are processes with a CPU machine each") ||
+           reference::not_run_for_want_of(missing_for(EngineKind::gloo));
+}
 
 /// After a while, from another thread, whatever the rank is doing then.
 void signal_soon(int signal) {
@@ -103,32 +107,32 @@ void everybody_blames_the_culprit(const std::string& fault, const std::vector<st
 }
 
 TEST(RanksThatFail, AKilledRankIsNamed) {
-    if (not_run_on_gpu("its ranks talk through Gloo")) return;
+    if (not_run_here()) return;
     everybody_blames_the_culprit("is killed", {"rank 2", "was killed by signal 9"});
 }
 
 TEST(RanksThatFail, ARankThatHangsIsNamed) {
-    if (not_run_on_gpu("its ranks talk through Gloo")) return;
+    if (not_run_here()) return;
     everybody_blames_the_culprit("stops", {"rank 2", "3 s"});
 }
 
 TEST(RanksThatFail, ARankThatDoesNotComeIsNamed) {
-    if (not_run_on_gpu("its ranks talk through Gloo")) return;
+    if (not_run_here()) return;
     everybody_blames_the_culprit("never joins", {"rank 2 did not come within 3 s"});
 }
 
 TEST(RanksThatFail, ARankThatEndsEarlyIsNamed) {
-    if (not_run_on_gpu("its ranks talk through Gloo")) return;
+    if (not_run_here()) return;
     everybody_blames_the_culprit("ends early", {"rank 2 ended with exit status 0"});
 }
 
 TEST(RanksThatFail, ARankInAnotherGroupIsNamed) {
-    if (not_run_on_gpu("its ranks talk through Gloo")) return;
+    if (not_run_here()) return;
     everybody_blames_the_culprit("another size", {"rank 2 came with ranks: 5, ranks 0, 1 and 3 with ranks: 4"});
 }
 
 TEST(RanksThatFail, ARankWithOtherTensorsIsNamed) {
-    if (not_run_on_gpu("its ranks talk through Gloo")) return;
+    if (not_run_here()) return;
     everybody_blames_the_culprit("another shape", {"rank 2 came with 3 query heads", "0, 1 and 3 with 2 query heads"});
     everybody_blames_the_culprit("another dtype", {"rank 2 came with dtype Half", "0, 1 and 3 with dtype Float"});
     everybody_blames_the_culprit("bad input", {"rank 2 gave up: ring_attention: q: the shape is [2, 8, 16] of rank 3"});
@@ -136,7 +140,7 @@ TEST(RanksThatFail, ARankWithOtherTensorsIsNamed) {
 
 /// Where rank 0 keeps the board, that ends with it.
 TEST(RanksThatFail, TheRankThatKeepsTheBoardIsNamed) {
-    if (not_run_on_gpu("its ranks talk through Gloo")) return;
+    if (not_run_here()) return;
     const std::vector<RankEnd> ends = launched_as([](Place place, const std::shared_ptr<Board>& launchers) {
         int port = 0;
         std::shared_ptr<Board> board;
@@ -158,7 +162,7 @@ TEST(RanksThatFail, TheRankThatKeepsTheBoardIsNamed) {
 }
 
 TEST(RanksThatFail, TheNextRunIsFine) {
-    if (not_run_on_gpu("its ranks talk through Gloo")) return;
+    if (not_run_here()) return;
     for (const RankEnd& end : launched("")) EXPECT_TRUE(end.well()) << end.last_words;
 }
 

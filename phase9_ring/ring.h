@@ -19,7 +19,7 @@ struct RingOptions {
 /// keeps its queries. Keys and values go round, from each rank to the next, and what they add to a query's result is
 /// merged by their log-sum-exp.
 ///
-///   q     [B, Hq, Sq_r, D]   float32, float16 or bfloat16: rank r's part of the queries, see cut(); D <= 256
+///   q     [B, Hq, Sq_r, D]   float32, float16 or bfloat16: rank r's part of the queries, see cut_sequence(); D <= 256
 ///   k, v  [B, Hkv, Sk_r, D]  likewise of the keys; Hq a multiple of Hkv; parts may be empty
 ///
 /// Returns out [B, Hq, Sq_r, D], dtype of q, and lse [B, Hq, Sq_r] float32, of this rank's queries over all keys. A row

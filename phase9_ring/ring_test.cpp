@@ -24,6 +24,13 @@ using distributed::Group, distributed::on_local_ranks;
 
 constexpr Parts kParts[] = {Parts::contiguous, Parts::zigzag};
 
+/// Several ranks need Gloo, which carries CPU tensors; one needs nothing.
+bool not_run_here(int ranks) {
+    if (ranks == 1) return false;
+    return not_run_on_gpu("`./ladder ring` checks several ranks there, a GPU each") ||
+           not_run_for_want_of(distributed::missing_for(distributed::EngineKind::gloo));
+}
+
 /// What each rank has of a tensor, rejoined once all have it.
 class Whole {
   public:
@@ -34,7 +41,7 @@ class Whole {
         held_[rank] = part.detach();
     }
 
-    torch::Tensor rejoined() const { return rejoin(held_, 2, parts_); }
+    torch::Tensor rejoined() const { return rejoin_sequence(held_, 2, parts_); }
 
   private:
     Parts parts_;
@@ -73,9 +80,9 @@ struct Trial {
         lse.hold(group.rank(), result.lse);
         if (!both) return;
         const LossGradients loss = make_loss_gradients(problem, test_device());
-        const auto d = torch::autograd::grad(
-            {result.out, result.lse}, {q, k, v},
-            {cut(loss.dout, 2, parts, group.rank(), ranks), cut(loss.dlse, 2, parts, group.rank(), ranks)});
+        const auto d = torch::autograd::grad({result.out, result.lse}, {q, k, v},
+                                             {cut_sequence(loss.dout, 2, parts, group.rank(), ranks),
+                                              cut_sequence(loss.dlse, 2, parts, group.rank(), ranks)});
         dq.hold(group.rank(), d[0]);
         dk.hold(group.rank(), d[1]);
         dv.hold(group.rank(), d[2]);
@@ -96,9 +103,9 @@ struct Trial {
     }
 
   private:
-    /// In the layout of the case, from which cut() has taken the part.
+    /// In the layout of the case, from which cut_sequence() has taken the part.
     torch::Tensor part_of_case(const Group& group, const torch::Tensor& whole, Layout layout) const {
-        const torch::Tensor part = cut(whole, 2, parts, group.rank(), ranks);
+        const torch::Tensor part = cut_sequence(whole, 2, parts, group.rank(), ranks);
         const bool shares_memory = layout == Layout::expanded_heads || layout == Layout::expanded_batch;
         return part.size(2) == 0 || shares_memory ? part : with_layout(part, layout);
     }
@@ -131,12 +138,14 @@ class RingOfRanks : public ::testing::TestWithParam<int> {
 
 TEST_P(RingOfRanks, IsAttentionOverTheWhole) {
     const int ranks = GetParam();
+    if (not_run_here(ranks)) return;
     try_all(ring_attention, ranks, every(ranks < kMany ? 11 : 31, standard_cases()), false);
     try_all(ring_attention, ranks, every(ranks < kMany ? 5 : 17, causal_cases()), false);
 }
 
 TEST_P(RingOfRanks, HasTheGradientsOfTheWhole) {
     const int ranks = GetParam();
+    if (not_run_here(ranks)) return;
     try_all(ring_attention, ranks, some_cases(), true);
     if (ranks == kMany) return;
     try_all(ring_attention, ranks, every(71, standard_cases()), true);
@@ -146,19 +155,24 @@ TEST_P(RingOfRanks, HasTheGradientsOfTheWhole) {
 INSTANTIATE_TEST_SUITE_P(Number, RingOfRanks, ::testing::Values(1, 2, 3, 4, 8), ::testing::PrintToStringParamName());
 
 TEST(GatheredAttention, IsTheSame) {
+    if (not_run_here(2)) return;
     for (const int ranks : {1, 3}) try_all(gathered_attention, ranks, some_cases(), true);
 }
 
 TEST(UlyssesAttention, IsTheSame) {
+    if (not_run_here(2)) return;
     for (const int ranks : {1, 2}) try_all(ulysses_attention, ranks, some_cases(), true);
 }
 
 TEST(UlyssesAttention, NeedsAHeadForEachRank) {
+    if (not_run_here(2)) return;
     const AttentionInputs x = make_inputs(some_case(), test_device());
     EXPECT_TRUE(throws_mentioning(
         [&] {
             on_local_ranks(3, [&](const Group& group) {
-                const auto part = [&](const torch::Tensor& t) { return cut(t, 2, Parts::zigzag, group.rank(), 3); };
+                const auto part = [&](const torch::Tensor& t) {
+                    return cut_sequence(t, 2, Parts::zigzag, group.rank(), 3);
+                };
                 ulysses_attention(part(x.q), part(x.k), part(x.v), group, {.parts = Parts::zigzag});
             });
         },
@@ -173,7 +187,7 @@ void on_each_rank(
     const AttentionInputs x = make_inputs(some_case(), test_device());
     on_local_ranks(ranks, [&](const Group& group) {
         const auto leaf = [&](const torch::Tensor& t) {
-            return cut(t, 2, options.parts, group.rank(), ranks).requires_grad_();
+            return cut_sequence(t, 2, options.parts, group.rank(), ranks).requires_grad_();
         };
         const std::vector<torch::Tensor> leaves{leaf(x.q), leaf(x.k), leaf(x.v)};
         const AttentionResult result = entry(leaves[0], leaves[1], leaves[2], group, options);
@@ -183,6 +197,7 @@ void on_each_rank(
 }
 
 TEST(RingAttention, IsTheSameWhetherTensorsTravelWhileRanksComputeOrBefore) {
+    if (not_run_here(2)) return;
     constexpr int kRanks = 4;
     std::vector<std::vector<torch::Tensor>> first(kRanks);
     for (const bool overlap : {true, false, true})
@@ -203,7 +218,7 @@ SentBytes sent(Shared entry, const AttentionCase& problem, Parts parts, int rank
     const AttentionInputs x = make_inputs(problem, test_device());
     on_local_ranks(ranks, [&](const Group& group) {
         const auto leaf = [&](const torch::Tensor& t) {
-            return cut(t, 2, parts, group.rank(), ranks).requires_grad_();
+            return cut_sequence(t, 2, parts, group.rank(), ranks).requires_grad_();
         };
         const torch::Tensor q = leaf(x.q), k = leaf(x.k), v = leaf(x.v);
         const AttentionResult result = entry(q, k, v, group, {.parts = parts});
@@ -215,6 +230,7 @@ SentBytes sent(Shared entry, const AttentionCase& problem, Parts parts, int rank
 }
 
 TEST(SentBytes, AreWhatTheFormulasSay) {
+    if (not_run_here(2)) return;
     AttentionCase problem = some_case();
     problem.query_length = 24;
     problem.key_length = 40;
@@ -240,6 +256,7 @@ TEST(SentBytes, AreWhatTheFormulasSay) {
 }
 
 TEST(RingAttention, HasNoSecondDerivative) {
+    if (not_run_here(2)) return;
     EXPECT_TRUE(throws_mentioning(
         [&] {
             on_local_ranks(2, [&](const Group& group) {

@@ -39,13 +39,14 @@ struct Whole : torch::CustomClassHolder {
             given.push_back(by_sequence.narrow(1, rank * heads_of_a_rank, heads_of_a_rank));
             taken.push_back(sizes(by_sequence, rank));
         }
-        return rejoin(distributed::all_to_all(group, given, taken), 2, parts);
+        return rejoin_sequence(distributed::all_to_all(group, given, taken), 2, parts);
     }
 
     /// And back.
     torch::Tensor by_sequence(const torch::Tensor& by_heads) const {
         std::vector<torch::Tensor> given;
-        for (int rank = 0; rank < group.size(); ++rank) given.push_back(cut(by_heads, 2, parts, rank, group.size()));
+        for (int rank = 0; rank < group.size(); ++rank)
+            given.push_back(cut_sequence(by_heads, 2, parts, rank, group.size()));
         return at::cat(
             distributed::all_to_all(group, given, {std::size_t(group.size()), sizes(by_heads, group.rank())}), 1);
     }

@@ -203,6 +203,7 @@ std::vector<std::string> Group::hear_all(const std::string& words) const {
 }
 
 void Group::give_up(const std::string& reason) const noexcept {
+    if (size() == 1) return;
     try {
         if (members_->trouble_of(rank(), Patience(0))) return;  // the first reason is the one that matters
         members_->board->put(members_->own("waits", rank()), std::to_string(rank()) + "\ngave up: " + reason);

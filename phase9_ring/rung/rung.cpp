@@ -45,10 +45,10 @@ RingDemo demo() {
         return held;
     };
     demo.cut = [](const torch::Tensor& whole, int rank, int ranks, bool zigzag) {
-        return cut(whole, 2, parts_of(zigzag), rank, ranks);
+        return cut_sequence(whole, 2, parts_of(zigzag), rank, ranks);
     };
     demo.rejoin = [](const std::vector<torch::Tensor>& parts, bool zigzag) {
-        return rejoin(parts, 2, parts_of(zigzag));
+        return rejoin_sequence(parts, 2, parts_of(zigzag));
     };
     demo.pairs = [](const RingSizes& sizes, const RingCall& call, int rank, int step, int ranks) {
         const Parts parts = parts_of(call.zigzag);

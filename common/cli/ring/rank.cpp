@@ -49,18 +49,19 @@ void wait_for([[maybe_unused]] torch::Device device) {
 #endif
 }
 
-void forget_peak([[maybe_unused]] torch::Device device) {
+/// Most bytes in use at a time on the device since the call before, beside those that were in use then.
+std::int64_t peak_since([[maybe_unused]] torch::Device device) {
+    std::int64_t peak = 0;
 #ifdef LADDER_WITH_CUDA
-    if (device.is_cuda()) c10::cuda::CUDACachingAllocator::resetPeakStats(device.index());
+    namespace allocator = c10::cuda::CUDACachingAllocator;
+    static std::int64_t in_use = 0;
+    if (device.is_cuda()) {
+        peak = allocator::getDeviceStats(device.index()).allocated_bytes[0].peak - in_use;
+        allocator::resetPeakStats(device.index());
+        in_use = allocator::getDeviceStats(device.index()).allocated_bytes[0].current;
+    }
 #endif
-}
-
-std::int64_t peak([[maybe_unused]] torch::Device device) {
-#ifdef LADDER_WITH_CUDA
-    if (device.is_cuda())
-        return c10::cuda::CUDACachingAllocator::getDeviceStats(device.index()).allocated_bytes[0].peak;
-#endif
-    return 0;
+    return peak;
 }
 
 /// The mean of `repeats` calls, after one that is not timed. All ranks begin together.
@@ -78,6 +79,11 @@ double seconds_of(const Group& group, torch::Device device, int repeats, const s
 struct Parts {
     torch::Tensor q, k, v, dout;
 };
+
+/// Lets autograd follow them.
+void follow(Parts& own) {
+    for (torch::Tensor* leaf : {&own.q, &own.k, &own.v}) leaf->requires_grad_();
+}
 
 /// Rows of this rank's result, held against the oracle over all keys.
 class Judge {
@@ -184,12 +190,12 @@ Json to_json(const RankRun& run) {
                            {"allowed", m.allowed},
                            {"right", m.right},
                            {"report", m.report}});
-    return {{"device", run.device}, {"kernel", run.kernel}, {"local_seconds", run.local_seconds}, {"methods", methods}};
+    return {{"device", run.device}, {"kernel", run.kernel}, {"alone_seconds", run.alone_seconds}, {"methods", methods}};
 }
 
 RankRun from_json(const Json& json) {
     RankRun run{
-        .device = json["device"], .kernel = json["kernel"], .local_seconds = json["local_seconds"], .methods = {}};
+        .device = json["device"], .kernel = json["kernel"], .alone_seconds = json["alone_seconds"], .methods = {}};
     for (const Json& m : json["methods"])
         run.methods.push_back({.method = m["method"],
                                .objection = m["objection"],
@@ -209,8 +215,7 @@ MethodRun run_method(const RingMethod& method, const Plan& plan, const Judge& ju
     if (!run.objection.empty()) return run;
     run.right = true;
     Parts own = judge.own();
-    if (plan.backward)
-        for (torch::Tensor* leaf : {&own.q, &own.k, &own.v}) leaf->requires_grad_();
+    if (plan.backward) follow(own);
     AttentionResult result;
     AttentionGradients gradients;
     const auto call = [&] {
@@ -220,11 +225,11 @@ MethodRun run_method(const RingMethod& method, const Plan& plan, const Judge& ju
         gradients = {.dq = d[0], .dk = d[1], .dv = d[2]};
         result = {.out = result.out.detach(), .lse = result.lse.detach()};
     };
-    forget_peak(device);
+    peak_since(device);
     const std::int64_t before = group.bytes_sent();
     run.seconds = seconds_of(group, device, plan.repeats, call);
     run.bytes_sent = (group.bytes_sent() - before) / (plan.repeats + 1);
-    run.peak_bytes = peak(device);
+    run.peak_bytes = peak_since(device);
     judge.forward(result, run);
     if (plan.backward && std::max(plan.sizes.query_length, plan.sizes.key_length) <= kLongestGradients)
         judge.backward(result, gradients, run);
@@ -244,12 +249,15 @@ std::vector<RankRun> run_as(const distributed::Place& place, const std::shared_p
                        .local = place.local});
     try {
         const Judge judge(plan, demo, group, device);
-        const Parts own = judge.own();
-        RankRun run{.device = device_limits(device).name, .kernel = {}, .local_seconds = 0, .methods = {}};
+        Parts own = judge.own();
+        if (plan.backward) follow(own);
+        RankRun run{.device = device_limits(device).name, .kernel = {}, .alone_seconds = 0, .methods = {}};
         if (own.q.size(2) > 0 && own.k.size(2) > 0) {
             run.kernel = attention_choice(own.q, own.k, own.v, plan.call.attention).forward;
-            run.local_seconds =
-                seconds_of(group, device, plan.repeats, [&] { attention_with_lse(own.q, own.k, own.v); });
+            run.alone_seconds = seconds_of(group, device, plan.repeats, [&] {
+                const AttentionResult result = attention_with_lse(own.q, own.k, own.v, plan.call.attention);
+                if (plan.backward) torch::autograd::grad({result.out}, {own.q, own.k, own.v}, {own.dout});
+            });
         } else {
             group.hear_all("ready");
         }

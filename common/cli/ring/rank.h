@@ -15,7 +15,7 @@ struct MethodRun {
     std::string objection;          ///< why it did not run; empty if it did
     std::int64_t bytes_sent = 0;    ///< in one run, forward and, where asked for, backward
     double seconds = 0;             ///< of one run: the mean
-    std::int64_t peak_bytes = 0;    ///< most memory in use at a time on its GPU; 0 elsewhere
+    std::int64_t peak_bytes = 0;    ///< of its GPU's memory, the most that a run had beside its inputs; 0 elsewhere
     double error = 0, allowed = 0;  ///< of the rows that were checked, the worst
     bool right = false;
     std::string report = {};  ///< where it is wrong
@@ -25,7 +25,7 @@ struct MethodRun {
 struct RankRun {
     std::string device;        ///< "CPU machine", or the GPU's name
     std::string kernel;        ///< which attention() takes
-    double local_seconds = 0;  ///< of its kernel alone, on its own part without a mask
+    double alone_seconds = 0;  ///< of its kernel on its own part of Q, K and V, with the same kind of mask
     std::vector<MethodRun> methods;
 };
 

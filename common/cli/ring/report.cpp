@@ -34,7 +34,10 @@ struct Summary {
 };
 
 Summary summary_of(const Plan& plan, const RingMethod& method, const std::vector<RankRun>& ranks, std::size_t index) {
-    Summary s{.method = method.name, .summary = method.summary, .objection = ranks[0].methods[index].objection};
+    Summary s;
+    s.method = method.name;
+    s.summary = method.summary;
+    s.objection = ranks[0].methods[index].objection;
     if (!s.objection.empty()) return s;
     s.formula = method.bytes(plan.sizes, plan.ranks, false);
     if (plan.backward) s.formula += method.bytes(plan.sizes, plan.ranks, true);
@@ -68,10 +71,20 @@ double pairs_of_all(const Plan& plan, const RingDemo& demo) {
     return pairs;
 }
 
-/// Floating-point operations of all ranks: two products forward, five backward.
+/// Floating-point operations for so many pairs: two products forward, five backward.
 double flops_of(const Plan& plan, double pairs) {
     const double a_product = 2.0 * double(plan.sizes.batch * plan.sizes.query_heads * plan.sizes.head_dim) * pairs;
     return a_product * (plan.backward ? 7 : 2);
+}
+
+/// Operations a second of one rank's kernel on its own part.
+double rate_alone(const Plan& plan, const RingDemo& demo, const std::vector<RankRun>& ranks) {
+    RingSizes own = plan.sizes;
+    own.query_length /= plan.ranks;
+    own.key_length /= plan.ranks;
+    double slowest = 0;
+    for (const RankRun& rank : ranks) slowest = std::max(slowest, rank.alone_seconds);
+    return slowest > 0 ? flops_of(plan, double(demo.pairs(own, plan.call, 0, 0, 1))) / slowest : 0;
 }
 
 std::string rate(double flops, double seconds) {
@@ -122,19 +135,20 @@ std::string in_words(const Plan& plan, const RingDemo& demo, const std::vector<R
     text += fmt::format("  problem    q [{}, {}, {}, {}]   k, v [{}, {}, {}, {}]   {}   mask {}\n", s.batch,
                         s.query_heads, s.query_length, s.head_dim, s.batch, s.kv_heads, s.key_length, s.head_dim,
                         c10::toString(plan.dtype), mask_name(plan.call.attention.mask));
-    text += fmt::format("  kernel     {} of a rank's own part; alone and without a mask it takes {}\n\n",
-                        ranks[0].kernel, human_time(1e3 * ranks[0].local_seconds));
+    text += fmt::format("  kernel     {}; on its own part of Q, K and V alone a rank takes {}\n\n", ranks[0].kernel,
+                        human_time(1e3 * ranks[0].alone_seconds));
     text += fmt::format("{} parts. Of the {} pairs of one rank's queries and one rank's keys each works on:\n",
                         plan.call.zigzag ? "Zigzag" : "Contiguous",
                         s.query_length / plan.ranks * (s.key_length / plan.ranks));
     text += who_holds_what(plan, demo) + "\n";
 
-    const double flops = flops_of(plan, pairs_of_all(plan, demo));
+    const double flops = flops_of(plan, pairs_of_all(plan, demo)), alone = rate_alone(plan, demo, ranks);
     Table table({{"way"},
                  {"sent", Table::Align::right},
                  {"by formula", Table::Align::right},
                  {"time", Table::Align::right},
-                 {"rate, all ranks", Table::Align::right},
+                 {"rate of a rank", Table::Align::right},
+                 {"of alone", Table::Align::right},
                  {"error", Table::Align::right},
                  {"allowed", Table::Align::right},
                  {""}});
@@ -148,13 +162,15 @@ std::string in_words(const Plan& plan, const RingDemo& demo, const std::vector<R
                    {human_bytes(std::uint64_t(m.sent))},
                    {human_bytes(std::uint64_t(m.formula))},
                    {human_time(1e3 * m.seconds)},
-                   {rate(flops, m.seconds)},
+                   {rate(flops / plan.ranks, m.seconds)},
+                   {alone > 0 ? fmt::format("{:.0f} %", 100 * flops / plan.ranks / m.seconds / alone) : ""},
                    {fmt::format("{:.1e}", m.error)},
                    {fmt::format("{:.1e}", m.allowed)},
                    {m.right ? "right" : "WRONG", m.right ? Style::good : Style::bad}});
-        notes +=
-            fmt::format("  {}: {}{}\n", m.method, m.summary,
-                        m.peak ? fmt::format("; at most {} in use on a GPU", human_bytes(std::uint64_t(m.peak))) : "");
+        notes += fmt::format(
+            "  {}: {}{}\n", m.method, m.summary,
+            m.peak ? fmt::format("; at most {} of a GPU's memory beside its inputs", human_bytes(std::uint64_t(m.peak)))
+                   : "");
         if (!m.report.empty()) notes += "    " + m.report + "\n";
     }
     return text + table.text(2) + notes;
@@ -164,7 +180,7 @@ Json in_json(const Plan& plan, const RingDemo& demo, const std::vector<RankRun>&
     const char* const commit = std::getenv("LADDER_COMMIT");
     const RingSizes& s = plan.sizes;
     const double pairs = pairs_of_all(plan, demo);
-    const double local_pairs = double(s.query_length / plan.ranks) * double(s.key_length / plan.ranks);
+    const double alone = rate_alone(plan, demo, ranks);
     Json methods = Json::array();
     for (const Summary& m : summaries(plan, demo, ranks)) {
         if (!m.objection.empty()) {
@@ -176,6 +192,7 @@ Json in_json(const Plan& plan, const RingDemo& demo, const std::vector<RankRun>&
                            {"bytes_by_formula", m.formula},
                            {"seconds", m.seconds},
                            {"flops_a_second_and_rank", flops_of(plan, pairs) / m.seconds / plan.ranks},
+                           {"of_kernel_alone", flops_of(plan, pairs) / m.seconds / plan.ranks / std::max(1.0, alone)},
                            {"peak_bytes_of_a_rank", m.peak},
                            {"max_abs_error", m.error},
                            {"bound", m.allowed},
@@ -194,10 +211,7 @@ Json in_json(const Plan& plan, const RingDemo& demo, const std::vector<RankRun>&
             {"backward", plan.backward},
             {"repeats", plan.repeats},
             {"kernel", ranks[0].kernel},
-            {"kernel_alone",
-             {{"seconds", ranks[0].local_seconds},
-              {"flops_a_second", 4.0 * double(s.batch * s.query_heads * s.head_dim) * local_pairs /
-                                     std::max(1e-12, ranks[0].local_seconds)}}},
+            {"kernel_alone", {{"seconds", ranks[0].alone_seconds}, {"flops_a_second", alone}}},
             {"methods", methods},
             {"passed", all_right(plan, demo, ranks)}};
 }
