@@ -30,11 +30,14 @@ void SoFar::merge(std::int64_t first, const AttentionResult& part) {
         return;
     }
     if (!sum_.out.defined()) sum_ = nothing();
+    const torch::Tensor out = sum_.out.narrow(2, first, rows), lse = sum_.lse.narrow(2, first, rows);
     run_on(q_.device(), cpu::launch_merge, cuda::launch_merge,
-           MergeArguments{.out_part = tensor_argument("O_part", part.out),
+           MergeArguments{.out_before = tensor_argument("O", out),
+                          .lse_before = tensor_argument("LSE", lse),
+                          .out_part = tensor_argument("O_part", part.out),
                           .lse_part = tensor_argument("LSE_part", part.lse),
-                          .out = tensor_argument("O", sum_.out.narrow(2, first, rows)),
-                          .lse = tensor_argument("LSE", sum_.lse.narrow(2, first, rows))});
+                          .out = tensor_argument("O", out),
+                          .lse = tensor_argument("LSE", lse)});
 }
 
 AttentionResult SoFar::result() const {

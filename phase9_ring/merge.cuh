@@ -30,41 +30,52 @@ inline constexpr int kMergeRows = 8;  ///< of a block
 /// What the kernel is given.
 template <class T>
 struct MergeTensors {
-    simt::GlobalTensor<const T, 4> O_p;        ///< [B, H, S, D]
-    simt::GlobalTensor<const float, 3> LSE_p;  ///< [B, H, S]
-    simt::GlobalTensor<float, 4> O;            ///< [B, H, S, D]
-    simt::GlobalTensor<float, 3> LSE;          ///< [B, H, S]
+    simt::GlobalTensor<const float, 4> O_before;    ///< [B, H, S, D]
+    simt::GlobalTensor<const float, 3> LSE_before;  ///< [B, H, S]
+    simt::GlobalTensor<const T, 4> O_p;             ///< [B, H, S, D]
+    simt::GlobalTensor<const float, 3> LSE_p;       ///< [B, H, S]
+    simt::GlobalTensor<float, 4> O;                 ///< [B, H, S, D]: the memory of O_before
+    simt::GlobalTensor<float, 3> LSE;               ///< [B, H, S]: the memory of LSE_before
 };
 
 template <class T, int D>
 __global__ void __launch_bounds__(32 * kMergeRows) merge_kernel(MergeTensors<T> t) {
     const int lane = threadIdx.x % 32, row = blockIdx.x * kMergeRows + threadIdx.x / 32;
-    const auto O_p = t.O_p.slice(blockIdx.z, blockIdx.y);
-    const auto O = t.O.slice(blockIdx.z, blockIdx.y);
-    const auto LSE_p = t.LSE_p.slice(blockIdx.z, blockIdx.y);
-    const auto LSE = t.LSE.slice(blockIdx.z, blockIdx.y);
+    const int h = blockIdx.y, b = blockIdx.z;
+    const auto O_before = t.O_before.slice(b, h), O = t.O.slice(b, h);
+    const auto LSE_before = t.LSE_before.slice(b, h), LSE = t.LSE.slice(b, h);
+    const auto O_p = t.O_p.slice(b, h);
+    const auto LSE_p = t.LSE_p.slice(b, h);
     if (row >= int(O.extent(0))) return;
 
-    // BEGIN SOLUTION merge: the weights, and the new O and LSE
-    const float before = LSE(row), part = LSE_p(row);
+    const float before = LSE_before(row), part = LSE_p(row);
+    // BEGIN SOLUTION weights: what each of the two counts for, and the sum of both
     const float m = fmaxf(before == before ? before : INFINITY,  // NaN ranks above all, so that nobody leaves it out
                           part == part ? part : INFINITY);
     const Share kept(before, m), added(part, m);
     const float s = kept.of(1.0f) + added.of(1.0f);
+    //= const float m = part, s = 1.0f;
+    //= const Share kept(-INFINITY, m), added(part, m);
+    // END SOLUTION weights
 
-    float sum[D / 32];  // all loads before the first store: none waits for it
+    float O_row[D / 32];  // all loads before the first store: none waits for it
 #pragma unroll
     for (int i = 0; i < D / 32; ++i) {
         const int c = lane + 32 * i;
         const bool exists = c < int(O.extent(1));
-        sum[i] = exists ? kept.of(O(row, c)) + added.of(float(O_p(row, c))) : 0.0f;
+        // BEGIN SOLUTION weights: the weighted mean
+        O_row[i] = exists ? (kept.of(O_before(row, c)) + added.of(float(O_p(row, c)))) / s : 0.0f;
+        //= O_row[i] = exists ? float(O_p(row, c)) : 0.0f;
+        // END SOLUTION weights
     }
 #pragma unroll
     for (int i = 0; i < D / 32; ++i)
-        if (const int c = lane + 32 * i; c < int(O.extent(1))) O(row, c) = sum[i] / s;
+        if (const int c = lane + 32 * i; c < int(O.extent(1))) O(row, c) = O_row[i];
     __syncwarp();  // every lane has read the row's LSE before lane 0 writes the new one
+    // BEGIN SOLUTION weights: its LSE
     if (lane == 0) LSE(row) = m + logf(s);
-    // END SOLUTION merge
+    //= if (lane == 0) LSE(row) = part;
+    // END SOLUTION weights
 }
 
 /// O and LSE once each way, O_p and LSE_p once; each lane of a warp reads LSE and LSE_p, in one access.
@@ -83,7 +94,9 @@ void launch_merge(const MergeArguments& a) {
             config.blockDim = dim3(32 * kMergeRows);
             config.stream = static_cast<cudaStream_t>(a.stream);
             simt::launch("merge_kernel", config, merge_kernel<T, D>,
-                         MergeTensors<T>{.O_p = simt::global_tensor<const T, 4>(a.out_part),
+                         MergeTensors<T>{.O_before = simt::global_tensor<const float, 4>(a.out_before),
+                                         .LSE_before = simt::global_tensor<const float, 3>(a.lse_before),
+                                         .O_p = simt::global_tensor<const T, 4>(a.out_part),
                                          .LSE_p = simt::global_tensor<const float, 3>(a.lse_part),
                                          .O = simt::global_tensor<float, 4>(a.out),
                                          .LSE = simt::global_tensor<float, 3>(a.lse)});

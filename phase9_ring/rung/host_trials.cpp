@@ -27,8 +27,8 @@ constexpr Patience kPatience(5'000);
 
 /// Both passes over `ranks` ranks, against the oracle over the whole. The entry must leave its inputs alone.
 AssertionResult is_attention(Entry entry, const AttentionCase& problem, Parts parts, int ranks) {
-    const AttentionInputs x = make_inputs(problem, torch::kCPU);
-    const reference::LossGradients loss = make_loss_gradients(problem, torch::kCPU);
+    const AttentionInputs x = reference::make_inputs(problem, torch::kCPU);
+    const reference::LossGradients loss = reference::make_loss_gradients(problem, torch::kCPU);
     std::vector<torch::Tensor> out(ranks), lse(ranks), dq(ranks), dk(ranks), dv(ranks);
     std::atomic<bool> inputs_changed = false;
     on_local_ranks(
@@ -47,10 +47,10 @@ AssertionResult is_attention(Entry entry, const AttentionCase& problem, Parts pa
         kPatience);
     const auto whole = [&](const std::vector<torch::Tensor>& held) { return rejoin_sequence(held, 2, parts); };
     const AttentionResult given{whole(out), whole(lse)};
-    const auto forward = compare_attention(given, x.q, x.k, x.v, problem.options);
+    const auto forward = reference::compare_attention(given, x.q, x.k, x.v, problem.options);
     if (!forward.passed) return AssertionFailure() << forward.report;
-    const auto backward = compare_gradients({.dq = whole(dq), .dk = whole(dk), .dv = whole(dv)}, x.q, x.k, x.v, given,
-                                            loss.dout, problem.options, loss.dlse);
+    const auto backward = reference::compare_gradients({.dq = whole(dq), .dk = whole(dk), .dv = whole(dv)}, x.q, x.k,
+                                                       x.v, given, loss.dout, problem.options, loss.dlse);
     if (!backward.passed) return AssertionFailure() << backward.report;
     if (inputs_changed) return AssertionFailure() << "K or V of a rank was written";
     return AssertionSuccess();
@@ -86,9 +86,8 @@ AssertionResult refuses(const std::function<torch::Tensor(const torch::Tensor&)>
         3,
         [&](const Group& group) {
             const torch::Tensor x = at::ones({1, 1, 4, 8}), mine = group.rank() == 1 ? change(x) : x;
-            const auto refused = reference::throws_mentioning(
-                [&] { ring_attention(mine, mine, mine, group); },
-                mentions);
+            const auto refused =
+                reference::throws_mentioning([&] { ring_attention(mine, mine, mine, group); }, mentions);
             if (refused || group.rank() == 1) ++told;
         },
         kPatience);

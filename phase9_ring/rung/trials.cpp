@@ -38,6 +38,10 @@ AssertionResult keeps_what_is_not_finite() {
         return so_far.result().out;
     };
     if (!merged(kNaN, -kInf).eq(1).all().item<bool>()) return AssertionFailure() << "a part without keys counts";
+    SoFar nothing(at::empty({1, 1, 3, 8}));
+    for (int part = 0; part < 2; ++part)
+        nothing.merge(1, {.out = at::zeros({1, 1, 2, 8}), .lse = at::full({1, 1, 2}, -kInf)});
+    if (!nothing.result().out.eq(0).all().item<bool>()) return AssertionFailure() << "rows without keys are not 0";
     if (!merged(kNaN, kNaN).isnan().all().item<bool>()) return AssertionFailure() << "a NaN is lost";
     return AssertionSuccess();
 }
