@@ -5,11 +5,27 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
+#include <stdexcept>
+#include <string>
+
 #include "common/distributed/c10d_board.h"
 #include "common/distributed/engines.h"
 
 namespace ladder::distributed {
 namespace {
+
+/// c10d's options hold a struct of NCCL's, whose size depends on NCCL's version: this file must see the header that
+/// libtorch was built with.
+void check_version() {
+    const std::string here =
+        std::to_string(NCCL_MAJOR) + "." + std::to_string(NCCL_MINOR) + "." + std::to_string(NCCL_PATCH);
+    const std::string there = c10d::getNcclVersion();
+    if (there.rfind(here, 0) != 0)
+        throw std::runtime_error("this program was built with the header of NCCL " + here +
+                                 ", and libtorch uses NCCL " + there +
+                                 ": delete LADDER_NCCL_INCLUDE from the CMake cache, name the folder of the "
+                                 "right nccl.h there, and build again");
+}
 
 /// All messages of one call: NCCL takes them together, as one kernel on a stream of its own.
 class NcclDelivery : public Delivery {
@@ -29,6 +45,7 @@ class NcclDelivery : public Delivery {
 class NcclEngine : public Engine {
   public:
     NcclEngine(const c10::intrusive_ptr<c10d::Store>& store, int rank, int ranks, Patience patience) {
+        check_version();
         // On a stream of high priority NCCL's few blocks find a place before those of a kernel that fills the device.
         const auto options = c10d::ProcessGroupNCCL::Options::create(/*is_high_priority_stream=*/true);
         options->timeout = patience;
