@@ -20,8 +20,9 @@ namespace ladder::SIMT_MACHINE {
 /// first: under a causal mask all blocks see the last one, so that each lags one step behind the one before it, and
 /// leaves as much sooner.
 ///
-///   grid    x = ceil(Sk / 128) key tiles, y = Hkv heads, z = B sequences. A block walks through all query heads that
-///           read its keys. Under a causal mask tile 0 is seen by the most queries, and starts first
+///   grid    x = ceil(Sk / 128) key tiles of B Hkv heads, a tile of each of `heads_at_once` heads in turn. A block walks
+///           through all query heads that read its keys. Under a causal mask tile 0 of a head is seen by the most
+///           queries, and starts first
 ///   block   384 threads: warpgroup 0 fetches and sends, warpgroups 1 and 2 own keys 0 to 63 and 64 to 127 of the tile
 ///
 ///   shared  K_j, V_j     [128, D]     512 D      written once; at the end dK_j and dV_j leave from there

@@ -19,7 +19,7 @@ namespace ladder::SIMT_MACHINE {
 /// parts of 32 columns, a few of which have a place in shared memory at a time; for D = 256 warpgroup 2 has registers
 /// for half of dQ_i.
 ///
-///   grid    x = ceil(Sk / 64) key tiles, y = Hkv heads, z = B sequences
+///   grid    x = ceil(Sk / 64) key tiles of B Hkv heads, as in hopper_backward.cuh
 ///   block   384 threads: warpgroup 0 fetches and sends, as in hopper_backward.cuh
 ///
 ///   shared  K_j, V_j     [64, D]      256 D      written once; at the end dK_j and dV_j leave from there
@@ -174,7 +174,7 @@ template <class T, class Shape>
 __device__ __forceinline__ void sum_keys(const WidePipeline<T, Shape>& pipeline, const simt::TensorMap<T, 4>& dK_map,
                                          const BackwardProblem& p, const KeyTile& keys) {
     using Pipeline = WidePipeline<T, Shape>;
-    constexpr int D = Shape::D, B_r = Shape::B_r, N = Shape::sums_at_once;
+    constexpr int D = Shape::D, N = Shape::sums_at_once;
     const WarpgroupOwner owner{.first_row = 0, .first_query = keys.first_key};
     simt::Accumulator<D> dK_j;
     clear_rows(dK_j);

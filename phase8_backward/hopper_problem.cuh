@@ -19,20 +19,34 @@ namespace ladder::SIMT_MACHINE {
 struct BackwardProblem {
     simt::GlobalTensor<const float, 3> LSE2, D;  ///< [B, Hq, whole tiles of queries]
     simt::GlobalTensor<int, 3> turns;            ///< [B, Hq, tiles of queries]: how many key tiles have added to each
-    int group, query_length, key_length;         ///< `group` neighbouring query heads read the same keys; Sq; Sk
+    int batch, kv_heads, group;                  ///< B; Hkv; `group` neighbouring query heads read the same keys
+    int query_length, key_length;                ///< Sq and Sk
     float scale;                                 ///< factor on Q K^T
     Mask mask;                                   ///< which keys a query sees
+    int heads_at_once;                           ///< key heads that walk side by side, from their first tiles on
 
     /// Reads it off.
     explicit BackwardProblem(const HopperBackwardArguments& a)
         : LSE2(simt::global_tensor<const float, 3>(a.lse2)),
           D(simt::global_tensor<const float, 3>(a.d)),
+          batch(int(a.batch())),
+          kv_heads(int(a.kv_heads())),
           group(int(a.query_heads() / a.kv_heads())),
           query_length(int(a.query_length())),
           key_length(int(a.key_length())),
           scale(a.scale),
-          mask(a.mask) {
+          mask(a.mask),
+          heads_at_once(heads_side_by_side(a)) {
         if (a.turns.rank) turns = simt::global_tensor<int, 3>(a.turns);
+    }
+
+    /// Where key tiles take turns under a mask, so many heads that about 16 tiles of each are there together: every one
+    /// lags behind the one before it, and the shorter it is, the more of that is lost. Otherwise a head's tiles are
+    /// neighbours, which find in L2 what the others have read.
+    static int heads_side_by_side(const HopperBackwardArguments& a) {
+        constexpr int tiles_of_a_head = 16;
+        if (a.turns.rank == 0 || a.mask == Mask::none) return 1;
+        return int(std::clamp<std::int64_t>(a.multiprocessors / tiles_of_a_head, 1, a.batch() * a.kv_heads()));
     }
 };
 
@@ -70,7 +84,7 @@ void launch_for_keys(const HopperBackwardArguments& a, const char* name, std::si
     simt::launch("hopper_rows_kernel", by_rows, hopper_rows_kernel<T, D>, BackwardRows<T>(a));
 
     cudaLaunchConfig_t config{};
-    config.gridDim = dim3(ceil_div(a.key_length(), Shape::B_c), a.kv_heads(), a.batch());
+    config.gridDim = dim3(ceil_div(a.key_length(), Shape::B_c) * a.kv_heads() * a.batch());
     config.blockDim = dim3(Shape::threads);
     config.dynamicSmemBytes = shared_bytes;
     config.stream = static_cast<cudaStream_t>(a.stream);

@@ -9,19 +9,31 @@ namespace ladder::SIMT_MACHINE {
 
 /// A block's keys, and its way through the query tiles that see any of them, head by head.
 struct KeyTile {
-    int b, kv_head, first_key;   ///< its sequence, its head, its first row
+    int b, kv_head;              ///< its sequence, its head
+    int number, first_key;       ///< how many tiles of the head come before it; its first row
     int first_head, first_tile;  ///< the first query head, and in each the first tile of queries
     int tiles, steps;            ///< tiles of a head; of all heads together
     int all_see;                 ///< from this query on, every query sees every key of the tile, and all keys exist
 
-    /// The tile of blockIdx, where B_r queries come past B_c keys.
+    /// The tile of blockIdx, where B_r queries come past B_c keys. Of `heads_at_once` heads the first tiles come first.
     __device__ static KeyTile of_block(const BackwardProblem& p, int B_r, int B_c) {
-        const int first_key = int(blockIdx.x) * B_c, kv_head = int(blockIdx.y), last_key = first_key + B_c - 1;
+        const int tiles_of_a_head = (p.key_length + B_c - 1) / B_c;
+        const int first_head = int(blockIdx.x) / (p.heads_at_once * tiles_of_a_head) * p.heads_at_once;
+        const int in_section = int(blockIdx.x) - first_head * tiles_of_a_head;
+        const int heads = min(p.heads_at_once, p.batch * p.kv_heads - first_head);
+        const int head = first_head + in_section % heads, number = in_section / heads;
+        return of_head(p, head / p.kv_heads, head % p.kv_heads, number, B_r, B_c);
+    }
+
+  private:
+    __device__ static KeyTile of_head(const BackwardProblem& p, int b, int kv_head, int number, int B_r, int B_c) {
+        const int first_key = number * B_c, last_key = first_key + B_c - 1;
         const auto first_to_see = [&](int key) { return first_seeing(p.mask, key, p.query_length, p.key_length); };
         const int first_tile = first_to_see(first_key) / B_r;
         const int tiles = max((p.query_length + B_r - 1) / B_r - first_tile, 0);
-        return {.b = int(blockIdx.z),
+        return {.b = b,
                 .kv_head = kv_head,
+                .number = number,
                 .first_key = first_key,
                 .first_head = kv_head * p.group,
                 .first_tile = first_tile,
@@ -97,7 +109,7 @@ __device__ __forceinline__ void send_queries(const BackwardPipeline<T, Shape>& p
         for (int part = 0; part < parts; ++part) {
             pipeline.dQ_full[full.stage].wait(full.parity);
             if (InOrder && part == 0)
-                while (simt::load_acquire(p.turns(keys.b, at.h, at.tile)) != int(blockIdx.x)) {
+                while (simt::load_acquire(p.turns(keys.b, at.h, at.tile)) != keys.number) {
                 }  // the key tiles before this one have added theirs
             simt::tma_add(dQ_map, {keys.b, at.h, at.first_query(), part * Shape::sum_columns},
                           Pipeline::part_of(pipeline.dQ_parts, full.stage));
@@ -110,7 +122,7 @@ __device__ __forceinline__ void send_queries(const BackwardPipeline<T, Shape>& p
         }
         if constexpr (InOrder) {
             simt::wait_stores<0>();  // the sums are there before the next key tile is let in
-            simt::store_release(p.turns(keys.b, at.h, at.tile), int(blockIdx.x) + 1);
+            simt::store_release(p.turns(keys.b, at.h, at.tile), keys.number + 1);
         }
     }
     simt::wait_stores_read<0>();  // shared memory outlives the reads
