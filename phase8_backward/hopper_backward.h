@@ -7,6 +7,7 @@ namespace ladder {
 /// The gradients of attention on Hopper: as plain_backward(), with the tensor memory accelerator and products of
 /// warpgroups (FlashAttention-3: Shah et al. 2024, Algorithm 3), for float16 and bfloat16.
 ///
+/// Head dimensions up to 128 have a kernel (hopper_backward.cuh), those up to 256 another (hopper_backward_wide.cuh).
 /// dQ is added up by the kernel of dK and dV, `in_order` or by `atomics`; there is no second pass. What is not finite
 /// may reach the gradients of queries and keys in the same tile, under a mask too, as in FlashAttention.
 ///

@@ -71,20 +71,21 @@ TEST(HopperBackward, ManyTilesOfEverySizeMatchOracle) {
     if (can_run()) many_tiles_of_every_size_match_oracle(kHopper, 300, 270);
 }
 
-// Nine key heads: where eight walk side by side, one is left.
+// Nine key heads: where eight, four or two walk side by side, one is left.
 TEST(HopperBackward, HeadsSideBySideMatchOracle) {
     if (!can_run()) return;
     for (const int64_t head_dim : {64, 136})
-        matches_oracle(kHopper,
-                       {.batch = 3,
-                        .query_heads = 3,
-                        .kv_heads = 3,
-                        .query_length = 40,
-                        .key_length = 200,
-                        .head_dim = head_dim,
-                        .dtype = torch::kFloat16,
-                        .options = {.mask = Mask::causal_bottom_right}},
-                       /*with_dlse=*/false);
+        for (const Mask mask : {Mask::none, Mask::causal_bottom_right})
+            matches_oracle(kHopper,
+                           {.batch = 3,
+                            .query_heads = 3,
+                            .kv_heads = 3,
+                            .query_length = 40,
+                            .key_length = 200,
+                            .head_dim = head_dim,
+                            .dtype = torch::kFloat16,
+                            .options = {.mask = mask}},
+                           /*with_dlse=*/false);
 }
 
 TEST(HopperBackward, RepeatsBitwise) {

@@ -25,8 +25,8 @@ struct BackwardProblem {
     Mask mask;                                   ///< which keys a query sees
     int heads_at_once;                           ///< key heads that walk side by side, from their first tiles on
 
-    /// Reads it off.
-    explicit BackwardProblem(const HopperBackwardArguments& a)
+    /// Reads it off; B_c keys make a tile.
+    BackwardProblem(const HopperBackwardArguments& a, int B_c)
         : LSE2(simt::global_tensor<const float, 3>(a.lse2)),
           D(simt::global_tensor<const float, 3>(a.d)),
           batch(int(a.batch())),
@@ -36,17 +36,20 @@ struct BackwardProblem {
           key_length(int(a.key_length())),
           scale(a.scale),
           mask(a.mask),
-          heads_at_once(heads_side_by_side(a)) {
+          heads_at_once(heads_side_by_side(a, B_c)) {
         if (a.turns.rank) turns = simt::global_tensor<int, 3>(a.turns);
     }
 
-    /// Where key tiles take turns under a mask, so many heads that about 16 tiles of each are there together: every one
-    /// lags behind the one before it, and the shorter it is, the more of that is lost. Otherwise a head's tiles are
-    /// neighbours, which find in L2 what the others have read.
-    static int heads_side_by_side(const HopperBackwardArguments& a) {
-        constexpr int tiles_of_a_head = 16;
-        if (a.turns.rank == 0 || a.mask == Mask::none) return 1;
-        return int(std::clamp<std::int64_t>(a.multiprocessors / tiles_of_a_head, 1, a.batch() * a.kv_heads()));
+    /// How many key heads walk side by side (measured: docs/tuning/phase8.md). Tiles of one head read the same queries,
+    /// so that L2 reads them once for all; but where they take turns, each lags a step behind the one before it, and
+    /// with several heads at once fewer of a head are there together. Without a mask that lag matters only where a
+    /// head's tiles do not fill the GPU anyway. Under a mask tiles of several heads also even out: a head's first tile
+    /// is seen by the most queries, its last by the fewest.
+    static int heads_side_by_side(const HopperBackwardArguments& a, int B_c) {
+        const bool in_order = a.turns.rank > 0, masked = a.mask != Mask::none;
+        const bool few_tiles = int(ceil_div(a.key_length(), B_c)) < a.multiprocessors / 4;
+        const std::int64_t heads = !in_order ? (masked ? 2 : 1) : masked ? 8 : few_tiles ? 4 : 1;
+        return int(std::min(heads, a.batch() * a.kv_heads()));
     }
 };
 
@@ -93,7 +96,7 @@ void launch_for_keys(const HopperBackwardArguments& a, const char* name, std::si
                  simt::tile_map<T, 4, Shape::B_r, D, swizzle>(a.dout),
                  simt::tile_map<float, 4, Shape::B_r, Shape::sum_columns, simt::Swizzle::b128>(a.dq_sum),
                  simt::tile_map<T, 4, 16, D, swizzle>(a.dk), simt::tile_map<T, 4, 16, D, swizzle>(a.dv),
-                 BackwardProblem(a));
+                 BackwardProblem(a, Shape::B_c));
     simt::launch("hopper_round_kernel", by_rows, hopper_round_kernel<T, D>, BackwardRows<T>(a));
 }
 
