@@ -9,7 +9,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <stdexcept>
+
+#include "common/plots/look.h"
 
 extern char** environ;
 
@@ -18,9 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of middling lightness, so that they stand out from a white page and from a black one.
-constexpr const char* kText = "#858585";
-constexpr const char* kGrid = "#80808060";
 constexpr std::array kColours = {"#3b82d0", "#d9822b", "#2f9e6e", "#c0508f",
                                  "#8a6fd1", "#b59a1c", "#5aa0a8", "#c9554d"};
 
@@ -49,7 +49,7 @@ std::string drawing_of(std::span<const Sweep* const> sweeps, const std::string& 
     const bool length = sweeps.front()->variable == SweepVariable::length;
     std::string text = fmt::format(
         "# gnuplot {0}.gp\n"
-        "set terminal svg size 900,560 dynamic enhanced font 'Helvetica,14' name 'traffic'\n"
+        "set terminal svg size 900,560 dynamic enhanced font 'Arial,15' name 'traffic'\n"
         "set output '{0}.svg'\n"
         "set encoding utf8\n"
         "set border 3 lc rgb '{1}'\n"
@@ -62,7 +62,7 @@ std::string drawing_of(std::span<const Sweep* const> sweeps, const std::string& 
         "set logscale xy 2\n"
         "set format y '%.0b %B'\n"
         "set xtics ({5})\n",
-        name, kText, kGrid,
+        name, plots::kInk, "#a0" + std::string(plots::kInk).substr(1),
         length ? "Traffic to global memory: points counted, lines as predicted"
                : fmt::format("The same at {}: points counted, lines as predicted", sweeps.front()->fixed),
         length ? "N, keys" : "M, bytes of shared memory that a block may have", [&] {
@@ -108,6 +108,15 @@ void run_gnuplot(const fs::path& folder, const std::string& drawing) {
             fmt::format("--plot: gnuplot failed on what is in \"{}\"; to see why: {}", folder.string(), by_hand));
 }
 
+void give_look(const fs::path& figure) {
+    std::stringstream text;
+    text << std::ifstream(figure).rdbuf();
+    const bool length = figure.stem() == "traffic_over_N";
+    write(figure, plots::in_the_look_of_the_book(
+                      text.str(), length ? "Traffic to global memory over the number of keys"
+                                         : "Traffic to global memory over the shared memory of a block"));
+}
+
 }  // namespace
 
 std::vector<std::string> plot_sweeps(std::span<const Sweep> sweeps, const std::string& folder_name) {
@@ -128,7 +137,10 @@ std::vector<std::string> plot_sweeps(std::span<const Sweep> sweeps, const std::s
         write(folder / fmt::format("{}.gp", name), drawing_of(drawn, name));
         figures.push_back((folder / fmt::format("{}.svg", name)).string());
     }
-    for (const std::string& figure : figures) run_gnuplot(folder, fs::path(figure).stem().string() + ".gp");
+    for (const std::string& figure : figures) {
+        run_gnuplot(folder, fs::path(figure).stem().string() + ".gp");
+        give_look(figure);
+    }
     return figures;
 }
 

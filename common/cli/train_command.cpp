@@ -22,6 +22,7 @@
 #include "common/cli/command.h"
 #include "common/cli/launch_json.h"
 #include "common/cli/terminal.h"
+#include "common/plots/look.h"
 #include "common/training/checkpoint.h"
 #include "common/training/corpus.h"
 #include "common/training/curve.h"
@@ -202,7 +203,8 @@ void write_results(const Options& options, const std::vector<Finished>& runs) {
         curves.push_back(std::move(dots));
     }
     const fs::path folder = options.out;
-    write_whole(folder / "loss.svg", curves_as_svg("Loss a byte, in nats", curves));
+    const std::string title = "Loss per byte, in nats";
+    write_whole(folder / "loss.svg", plots::in_the_look_of_the_book(curves_as_svg(title, curves), title));
     if (runs.size() > 1) table += ",sdpa";
     table += '\n';
     for (std::size_t i = 0; i < runs.front().trainer->losses().size(); ++i) {

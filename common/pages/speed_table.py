@@ -7,6 +7,9 @@ import pathlib
 PEERS = {"efficient": "memory-efficient", "torch": "torch::softmax", "fa2": "phase 3 without a mask"}
 TENSOR_CORE_PEERS = ("flash", "cuDNN")
 MULTIPLY = "TFLOP/s"
+PLOTS = {"ladder.svg": "The ladder, each rung beside PyTorch's", "throughput.svg": "Speed over the length, in float32",
+         "throughput_bf16.svg": "Speed over the length, in bfloat16", "decode.svg": "Speed of decoding over the length of the cache",
+         "roofline.svg": "Each rung under the roofline"}
 CEILINGS = {"gemm_f32": "GEMM", "gemm_bf16": "bf16 GEMM", "copy": "copy", "read": "read stream"}
 
 
@@ -68,7 +71,8 @@ def section(root, page, phase=None):
     for file in sorted(pathlib.Path(root).glob("docs/results/*/bench.json")):
         if found := table(json.loads(file.read_text()), phase):
             parts.append(found)
-        chart = file.parent / "ladder.svg"
-        if phase is None and chart.exists():
-            parts.append(f"![The ladder, each rung beside PyTorch's]({os.path.relpath(chart, pathlib.Path(page).parent)})")
+        for name, alternative in PLOTS.items():
+            plot = file.parent / name
+            if phase is None and plot.exists():
+                parts.append(f"![{alternative}]({os.path.relpath(plot, pathlib.Path(page).parent)})")
     return "\n\n".join(parts)

@@ -6,7 +6,7 @@ import re
 import prose
 
 # K_j, P_ij, B_r, m_i, LSE_p, T_1. Names of code are longer, or stand between backquotes.
-SYMBOL = r"(?:[A-Za-z]|LSE|d[OQKV])_(?:[a-z]{1,2}|\d)(?![\w(\[/]|\.\w)(?:ᵀ|\^T\b)?"
+SYMBOL = r"(?:[A-Za-z]|LSE|d[OQKV])_(?:[a-z]{1,2}|\d)(?:ᵀ|\^T\b)?(?![\w(\[/]|\.\w)"
 # Neighbours make one formula: S_ij = Q_i K_j^T.
 RAW = re.compile(rf"(?<![\w$`/.\\>]){SYMBOL}(?:(?: |\s[=·/]\s|\s\+=\s){SYMBOL})*")
 # Headings become anchors, and texts for pictures and in HTML are not searched for formulas by every reader of Markdown.

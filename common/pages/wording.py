@@ -16,10 +16,9 @@ STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 
 @functools.cache
 def listed():
-    """(pattern, what to write instead) for each entry, and where pages begin that are exempt."""
-    everything = tomllib.loads(LIST.read_text())
-    phrases = [(re.compile(entry["avoid"].replace(" ", r"\s+"), re.IGNORECASE), entry["write"]) for entry in everything["phrase"]]
-    return phrases, tuple(everything["exempt"])
+    """(pattern, what to write instead) for each entry."""
+    return [(re.compile(entry["avoid"].replace(" ", r"\s+"), re.IGNORECASE), entry["write"])
+            for entry in tomllib.loads(LIST.read_text())["phrase"]]
 
 
 def other_texts(root):
@@ -37,9 +36,6 @@ def only_strings(text):
 
 def problems(name, text):
     """Each use of such a word: its line, the words, and what to write instead."""
-    phrases, exempt = listed()
-    if name.startswith(exempt):
-        return []
     read = only_strings(text) if name.endswith(".cpp") else prose.only(text)
-    found = [(m.start(), " ".join(m.group(0).split()), instead) for pattern, instead in phrases for m in pattern.finditer(read)]
+    found = [(m.start(), " ".join(m.group(0).split()), instead) for pattern, instead in listed() for m in pattern.finditer(read)]
     return [f'{read.count(chr(10), 0, place) + 1}: "{words}": {instead}' for place, words, instead in sorted(found)]

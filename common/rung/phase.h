@@ -8,6 +8,7 @@
 #include "common/rung/bench.h"
 #include "common/rung/case_list.h"
 #include "common/rung/overflow.h"
+#include "common/rung/ring.h"
 #include "common/rung/rung.h"
 #include "common/torch/torch.h"
 
@@ -47,6 +48,7 @@ struct Phase {
     std::vector<bench::Entry> bench_entries = {};
     std::function<void(bench::CaseList&)> bench_cases = {};
     std::function<OverflowDemo(const OverflowRequest&)> overflow = {};
+    std::function<RingDemo()> ring = {};
 };
 
 /// The phases that this program was made of, in their order. Generated from the list, see LadderAddPhase.cmake.

@@ -2,9 +2,9 @@
 
   python3 common/site/build.py [--output build/docs] [--doxygen PROGRAM] [--program LADDER]
 
-Needed: the ladder program, doxygen, and MathJax as Debian and Ubuntu install it (libjs-mathjax). Used where they are: graphviz for diagrams, Debian's
-doxygen-awesome-css for the looks; without it they are Doxygen's own, with theme.css. Doxygen's warnings are errors, and so
-is a link to nowhere.
+Needed: the ladder program, and Debian's or Ubuntu's doxygen, doxygen-awesome-css for the looks, nodejs with libjs-katex, fonts-lmodern,
+python3-fonttools and python3-brotli for formulas, libjs-lunr for the search. Used where it is: graphviz for diagrams. Doxygen's warnings are
+errors, and so is a link to nowhere.
 """
 
 import argparse
@@ -18,23 +18,18 @@ import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree
-from xml.sax.saxutils import quoteattr
 
 import check_links
+import formulas
 import markdown_filter
 import pages
+import search_index
+import shell
 
 ROOT = pages.ROOT
 HERE = pathlib.Path(__file__).resolve().parent
 AWESOME = pathlib.Path("/usr/share/doxygen-awesome-css")
-AWESOME_STYLES = ("doxygen-awesome.css", "doxygen-awesome-sidebar-only.css", "doxygen-awesome-sidebar-only-darkmode-toggle.css")
-AWESOME_SCRIPTS = {"doxygen-awesome-darkmode-toggle.js": "DoxygenAwesomeDarkModeToggle",
-                   "doxygen-awesome-fragment-copy-button.js": "DoxygenAwesomeFragmentCopyButton",
-                   "doxygen-awesome-interactive-toc.js": "DoxygenAwesomeInteractiveToc",
-                   "doxygen-awesome-paragraph-link.js": "DoxygenAwesomeParagraphLink"}
-CONTENTS_BESIDE = 1500  # pixels from which on a window has the table of contents beside the text
-MATHJAX = pathlib.Path("/usr/share/javascript/mathjax")
-MATHJAX_PARTS = ("MathJax.js", "extensions", "jax/element", "jax/input/TeX", "jax/output/SVG")
+AWESOME_STYLE = AWESOME / "doxygen-awesome.css"
 # Not in the reference are the program and the fuzzer, how phases describe themselves to both, the inside of the CPU machine, and what one machine
 # has under the same names as another, where they are documented.
 NOT_IN_REFERENCE = re.compile(
@@ -44,6 +39,9 @@ NOT_IN_REFERENCE = re.compile(
     r"|launch_bounds|leniency|matrix_instructions|mbarriers|named_barriers|operand_\w+|product_\w+|race_advice|register_pool"
     r"|source_columns|store_matrix|tensor_box|warpgroup_products|wgmma_instructions|whole_warp)\.h")
 LANGUAGES = {".h": ".cpp", ".cpp": ".cpp", ".cuh": ".cpp", ".cu": ".cpp", ".py": ".py"}
+# What Doxygen's and doxygen-awesome's style sheets have rules for, and shell.py has replaced.
+ABSENT = re.compile(r"#(?:nav-|side-nav|main-|MSearch|titlearea|project|doc-content|powerTip)|\.(?:sm-dox|SR|SelectItem|SelectionMark|nav|tab|ui-|toc|ttc|ttname)"
+                    r"|doxygen-awesome-|div\.toc|main-menu")
 SHOWN_UP_TO = 200_000  # bytes; a longer file is copied as it is
 
 
@@ -102,27 +100,6 @@ def write_source_pages(folder):
     return made
 
 
-def tab(kind, title, url="", inner=""):
-    attributes = f"type={quoteattr(kind)} visible=\"yes\" title={quoteattr(title)}" + (f" url={quoteattr(url)}" if url else "")
-    return f"<tab {attributes}>{inner}</tab>" if inner else f"<tab {attributes}/>"
-
-
-def write_layout(doxygen, file):
-    """Doxygen's layout with the book's own order in the navigation."""
-    subprocess.run([doxygen, "-l", file], check=True, stdout=subprocess.DEVNULL)
-    chapters, *others = [(title, [tab("user", pages.short_title(page), f"@ref {pages.label(page)}") for page in members])
-                         for title, members in pages.sections()]
-    reference = [tab("namespacelist", "Namespaces"), tab("classlist", "Types"), tab("filelist", "Files"),
-                 tab("namespacemembers", "Functions and names")]
-    inner = tab("mainpage", "Start") + "".join(chapters[1]) + "".join(
-        tab("usergroup", title, "[none]", "".join(tabs)) for title, tabs in (*others, ("Reference", reference)) if tabs)
-    text = file.read_text()
-    text, changed = re.subn(r"<navindex>.*?</navindex>", lambda _: f"<navindex>{inner}</navindex>", text, flags=re.DOTALL)
-    if changed != 1:
-        raise Failed("doxygen -l wrote a layout without a <navindex>")
-    file.write_text(text)
-
-
 def version_of(doxygen):
     said = subprocess.run([doxygen, "--version"], capture_output=True, text=True, check=True).stdout
     return tuple(int(n) for n in re.findall(r"\d+", said)[:3])
@@ -135,24 +112,19 @@ def quoted(paths):
 def configuration(doxygen, output):
     """The Doxyfile of this machine."""
     version = version_of(doxygen)
-    styles = [AWESOME / name for name in AWESOME_STYLES] if awesome() else [HERE / "theme.css"]
-    styles.append(HERE / "book.css")
     inputs = [ROOT / file for file in [*pages.all_pages(), *reference()]] + sorted((output / "sources").glob("*.md"))
     lines = [(HERE / "Doxyfile").read_text(),
              f"INPUT += {quoted(inputs)}",
              f'STRIP_FROM_PATH = "{ROOT}" "{output}"',
              f'OUTPUT_DIRECTORY = "{output}"',
-             f'LAYOUT_FILE = "{output / "layout.xml"}"',
              f'GENERATE_TAGFILE = "{output / "tags.xml"}"',
-             f"HTML_EXTRA_STYLESHEET = {quoted(styles)}",
+             f"HTML_EXTRA_STYLESHEET = {quoted([AWESOME_STYLE, HERE / 'book.css'])}",
              f"HAVE_DOT = {'YES' if shutil.which('dot') else 'NO'}",
              f"NUM_PROC_THREADS = {os.cpu_count()}"]
     lines.append("HTML_COLORSTYLE = LIGHT" if version >= (1, 9, 5) else "DOT_TRANSPARENT = YES")
+    if version >= (1, 9, 8):
+        lines.append("HTML_CODE_FOLDING = NO")
     return "\n".join(lines)
-
-
-def awesome():
-    return all((AWESOME / name).exists() for name in (*AWESOME_STYLES, *AWESOME_SCRIPTS))
 
 
 def run_doxygen(doxygen, output):
@@ -177,58 +149,22 @@ def source_files(output):
     return found
 
 
-def neighbours(site):
-    """Links to the page before and the page after, at the end of every chapter and of the pages around them."""
-    order = [page for _, members in pages.sections()[:2] for page in members]
-    for i, page in enumerate(order):
-        links = []
-        for other, name, arrow in ((i - 1, "previous", "← {}"), (i + 1, "next", "{} →")):
-            if 0 <= other < len(order):
-                text = html.escape(arrow.format(pages.title(order[other])))
-                links.append(f'<a class="{name}" href="{pages.html_file(order[other])}">{text}</a>')
-        file = site / pages.html_file(page)
-        text = file.read_text()
-        end = "</div><!-- contents -->"
-        file.write_text(text.replace(end, f'{end}<nav class="neighbours">{"".join(links)}</nav>', 1))
+def used(rule):
+    """A rule of a style sheet for those of its selectors that the site has elements for."""
+    selectors = [selector for selector in rule.group(1).split(",") if not ABSENT.search(selector)]
+    return f"{','.join(selectors)}{{{rule.group(2)}}}" if selectors else ""
 
 
-def short(cell):
-    """A class for a table's cell that should not be broken."""
-    return " short" if len(re.sub(r"<[^>]*>", "", cell)) <= 26 else ""
-
-
-def finished(text, resolve):
-    """One HTML page with its links into the repository resolved, its pictures and formulas as they should be."""
-    text = re.sub(r'(href|src)="repo/([^"#]*)', lambda m: f'{m.group(1)}="{resolve(html.unescape(m.group(2)))}', text)
-    text = re.sub(r'<img ([^>]*?) ?style="pointer-events: none;" class="inline"', r'<img \1 class="figure"', text)
-    text = re.sub(r'<t[dh] class="markdownTable\w+(?=">(.*?)</t[dh]>)', lambda m: m.group(0) + short(m.group(1)), text)
-    for name in re.findall(r'<a href="#([\w-]+)">', text):  # Doxygen's summary names sections that it then leaves out
-        if f'id="{name}"' not in text and f'name="{name}"' not in text:
-            text = re.sub(rf'<a href="#{name}">[^<]*</a>(?: &#124;\s*)?', "", text)
-    if not re.search(r"\\\(|\\\[", text):
-        text = re.sub(r'<script type="text/x-mathjax-config">.*?</script>\s*<script[^>]*MathJax\.js[^>]*></script>', "", text, flags=re.DOTALL)
-    text = re.sub(r'(<span class="together">[(\[]?) (?=\\\()', r"\1", text)  # Doxygen sets a space before each formula
-    text = text.replace('id="MSearchResults">', 'id="MSearchResults" title="What the search found">', 1)
-    text = text.replace('<li class="footer">', f'<li class="footer">Code: <a href="{resolve("LICENSE")}">MIT</a>. Chapters and figures: '
-                        f'<a href="{resolve("LICENSE-docs")}">CC BY 4.0</a>. ', 1)
-    if awesome():
-        scripts = "".join(f'<script src="{name}"></script>' for name in AWESOME_SCRIPTS)
-        starts = "".join(f"{name}.init();" for name in AWESOME_SCRIPTS.values())
-        text = text.replace("</head>", f"{scripts}<script>{starts}</script>\n</head>", 1)
-    return text
-
-
-def leave_room_for_code(style):
-    """Has the table of contents above the text, folded, in a window that is not wide enough for 120 columns of code beside it."""
-    text = style.read_text()
-    for narrow, wide in (("(max-width: 999px)", f"(max-width: {CONTENTS_BESIDE - 1}px)"), ("(min-width: 1000px)", f"(min-width: {CONTENTS_BESIDE}px)")):
-        if narrow not in text:
-            raise Failed(f"{style.name} has no {narrow} any more: where does it put the table of contents?")
-        text = text.replace(narrow, wide)
-    style.write_text(text)
+def compact(style):
+    """A style sheet without comments, indentation and what is for elements that the site has none of: half of Doxygen's."""
+    licence = re.match(r"\s*/\*.*?\*/", style, flags=re.DOTALL)
+    kept = licence.group(0) if licence and "license" in licence.group(0).lower() else ""
+    style = re.sub(r"\s+", " ", re.sub(r"/\*.*?\*/", "", style, flags=re.DOTALL))
+    return kept + re.sub(r"([^{}]+)\{([^{}]*)\}", used, style)
 
 
 def finish(output, made):
+    """Every page as the reader gets it, and what they share: styles, scripts, the font of the formulas, the search."""
     site = output / "html"
     sources = source_files(output)
 
@@ -242,25 +178,16 @@ def finish(output, made):
         shutil.copyfile(ROOT / file, copy)
         return f"repo/{file}"
 
-    neighbours(site)
-    for file in sorted(site.glob("*.html")):
-        text = file.read_text()
-        file.write_text(finished(text, resolve))
-    tree = site / "navtree.js"
-    if tree.exists():
-        tree.write_text(re.sub(r"""(<img src="'\+relpath\+'sync_o\w+\.png") title=""", r'\1 alt="" title=', tree.read_text()))
-    if awesome():
-        for name in AWESOME_SCRIPTS:
-            shutil.copyfile(AWESOME / name, site / name)
-        leave_room_for_code(site / AWESOME_STYLES[0])
-    for part in MATHJAX_PARTS:
-        if not (MATHJAX / part).exists():
-            raise Failed(f"formulas need MathJax: {MATHJAX / part} is missing (Debian, Ubuntu: libjs-mathjax)")
-        if (MATHJAX / part).is_dir():
-            shutil.copytree(MATHJAX / part, site / "mathjax" / part, dirs_exist_ok=True)
-        else:
-            (site / "mathjax").mkdir(exist_ok=True)
-            shutil.copyfile(MATHJAX / part, site / "mathjax" / part)
+    texts = {file: shell.finished(file.read_text(), file.name, resolve) for file in sorted(site.glob("*.html"))}
+    math = formulas.drawn({formula for text in texts.values() for formula in formulas.found_in(text)})
+    for file, text in texts.items():
+        file.write_text(formulas.replaced(text, math))
+    (site / formulas.STYLE).write_text(formulas.style(math.values()))
+    for style in site.glob("*.css"):
+        style.write_text(compact(style.read_text()))
+    shutil.copyfile(HERE / "site.js", site / "site.js")
+    book = [pages.html_file(page) for page in pages.all_pages()]
+    search_index.write(site / "search", search_index.of_book(site, book) + search_index.of_reference(output / "tags.xml"))
 
 
 def write_traces(site, program):
@@ -279,20 +206,28 @@ def write_traces(site, program):
                 raise Failed(f"{page}: ladder trace {arguments}\n{result.stderr}")
 
 
+def missing(doxygen):
+    """What is not installed, by the names of Debian's packages."""
+    needed = {"doxygen": shutil.which(doxygen), "doxygen-awesome-css": AWESOME_STYLE.exists(), "libjs-lunr": search_index.LUNR.exists()}
+    return [package for package, there in needed.items() if not there] + formulas.missing()
+
+
 def build(output, doxygen, program):
-    if not shutil.which(doxygen):
-        raise Failed("there is no doxygen (Debian, Ubuntu: sudo apt-get install doxygen graphviz doxygen-awesome-css libjs-mathjax)")
+    if missing(doxygen):
+        raise Failed(f"the site needs what is not installed (Debian, Ubuntu: sudo apt-get install {' '.join(missing(doxygen))})")
     output.mkdir(parents=True, exist_ok=True)
     step(1, "reading the pages")
     dead = [link for page in pages.all_pages() for link in markdown_filter.dead_links((ROOT / page).read_text(), page)]
     if dead:
         raise Failed("links to nowhere:\n" + "\n".join(dead))
     made = write_source_pages(output / "sources")
-    write_layout(doxygen, output / "layout.xml")
     step(2, "Doxygen")
     run_doxygen(doxygen, output)
-    step(3, "links, formulas, pictures")
-    finish(output, made)
+    step(3, "links, formulas, pictures, search")
+    try:
+        finish(output, made)
+    except subprocess.CalledProcessError as problem:
+        raise Failed(problem.stderr) from problem
     step(4, "the runs that chapters show")
     write_traces(output / "html", program)
     step(5, "checking every link")

@@ -108,8 +108,8 @@ def for_doxygen(found, page):
     """What becomes of one piece that is not prose."""
     text = found.group(0)
     if found["comment"] and TRACE.fullmatch(text):
-        return (f'@htmlonly[block]<iframe class="trace" title="A run of this kernel, to be played step by step" loading="lazy" '
-                f'src="{trace_file(page)}#embed"></iframe>'
+        return (f'@htmlonly[block]<iframe class="trace" title="A run of this kernel, to be played step by step" '
+                f'data-src="{trace_file(page)}#embed"></iframe>'
                 f'<p class="full-size"><a href="{trace_file(page)}" target="_blank">Open this run at full size</a></p>@endhtmlonly')
     if found["comment"]:
         return "\n" * text.count("\n")

@@ -15,6 +15,8 @@ import xml.etree.ElementTree
 
 PROGRAM, REPOSITORY = sys.argv[1:3]
 sys.path.insert(0, os.path.join(REPOSITORY, "common/pages"))
+sys.path.insert(0, os.path.join(REPOSITORY, "common/figures"))
+import palette  # noqa: E402
 import speed_table  # noqa: E402
 
 PLOTS = {"ladder.svg", "throughput.svg", "throughput_bf16.svg", "decode.svg", "roofline.svg"}
@@ -126,9 +128,13 @@ class QuickRun(unittest.TestCase):
             self.assertTrue(root.tag.endswith("svg"), name)
             text = "".join(root.itertext())
             self.assertIn("CPU machine", text, name)
-            # Legible on dark and on light paper: nothing behind, no text in black or white.
-            filled = {e.get("fill", "").replace(" ", "") for e in root.iter()}
-            self.assertFalse(filled & {"black", "white", "rgb(0,0,0)", "rgb(255,255,255)"}, name)
+            for theme in (palette.LIGHT, palette.DARK):  # as the book's figures
+                for colour in (theme.panel, theme.border, theme.ink):
+                    self.assertIn(colour, text, name)
+            # What has a colour that the style sheet does not know would be black on dark ground.
+            coloured = {e.get(name) for e in root.iter() for name in ("fill", "stroke", "color")} - {None, "none", "currentColor"}
+            for colour in coloured:
+                self.assertTrue(f'="{colour}"]' in text, (name, colour))
 
     def test_without_gnuplot_it_says_so_before_measuring(self):
         empty = os.path.join(self.folder.name, "empty")

@@ -292,7 +292,7 @@ class Launcher(unittest.TestCase):
     def test_help_names_every_command(self):
         result = run("--help", program=LAUNCHER)
         self.assertEqual(result.returncode, 0)
-        for command in ("run", "test", "mutants", "fuzz", "overflow", "bench", "profile", "trace", "train", "quiz", "docs", "doctor"):
+        for command in ("run", "test", "mutants", "fuzz", "overflow", "bench", "profile", "trace", "train", "ring", "quiz", "docs", "doctor"):
             self.assertRegex(result.stdout, rf"(?m)^  \./ladder {command}")
         self.assertNotIn("\033", result.stdout)
 

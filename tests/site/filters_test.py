@@ -104,7 +104,7 @@ class Text(Book):
     def test_traces(self):
         text = "a\n\n<!-- trace: 3 --keys 128 -->\n\n```\n<!-- trace: 4 -->\n```"
         self.assertEqual(markdown_filter.traces(text), ["3 --keys 128"])
-        self.assertIn('src="traces/phase0_x.html#embed"></iframe><p class="full-size"><a href="traces/phase0_x.html" target="_blank">Open this run at full '
+        self.assertIn('data-src="traces/phase0_x.html#embed"></iframe><p class="full-size"><a href="traces/phase0_x.html" target="_blank">Open this run at full '
                       'size</a></p>@endhtmlonly', self.filtered(text))
 
     def test_headings(self):

@@ -73,9 +73,10 @@ class Browser:
         """The same for a body that calls its last argument when it is done."""
         return self._post("execute/async", {"script": script, "args": list(arguments)})
 
-    def enter(self, frame):
-        """What run() talks to: a frame that it has returned, or the page again with None."""
-        self._post("frame", {"id": frame})
+    def type(self, keys):
+        """Presses keys, one after another, wherever the focus is; WebDriver has characters for those without one."""
+        actions = [{"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]
+        self._post("actions", {"actions": [{"type": "key", "id": "keyboard", "actions": actions}]})
 
     def console(self):
         """What was said since the last call: {level, message} each."""

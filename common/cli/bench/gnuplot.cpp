@@ -6,7 +6,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <stdexcept>
+
+#include "common/plots/look.h"
 
 namespace ladder::cli::bench {
 namespace {
@@ -43,6 +47,9 @@ std::string draw(const Plot& plot, const std::string& folder) {
     const int status = pclose(gnuplot);
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
         throw std::runtime_error("--plot: gnuplot could not draw " + path.string() + "; it says why above");
+    std::stringstream drawn;
+    drawn << std::ifstream(path).rdbuf();
+    std::ofstream(path) << plots::in_the_look_of_the_book(drawn.str(), plot.title);
     return path.string();
 }
 

@@ -8,11 +8,12 @@
 #include <set>
 #include <utility>
 
+#include "common/plots/look.h"
+
 namespace ladder::cli::bench {
 namespace {
 
-// Halfway between black and white, so that it can be read on both.
-constexpr const char* kInk = "#808890";
+using plots::kInk;
 
 std::string colour_of(const std::string& name) {
     for (const Entry& entry : all_entries())
@@ -29,7 +30,7 @@ std::string colour_of(const std::string& name) {
 /// The look that all figures share. gnuplot's SVG has no background unless one is asked for.
 std::string opening(int width, int height, const std::string& title) {
     return fmt::format(R"(set encoding utf8
-set terminal svg size {0},{1} dynamic noenhanced font 'Helvetica,Arial,sans-serif,13' linewidth 1.4
+set terminal svg size {0},{1} dynamic noenhanced font 'Arial,15' linewidth 1.4
 set border 3 linecolor rgb '{2}'
 set tics nomirror textcolor rgb '{2}'
 set grid linecolor rgb '#a0{3}' linewidth 0.5
@@ -138,9 +139,9 @@ std::string short_figure(double value) {
     return value < 1000 ? fmt::format("{:.3g}", value) : fmt::format("{:.0f}", value);
 }
 
-/// Where above a bar two lines of text find room between the lines of the peers, in percent of the ceiling.
+/// Where above a bar a line of text finds room between the lines of the peers, in percent of the ceiling.
 double free_height(double bar, std::vector<double> lines) {
-    constexpr double kTextHeight = 14;
+    constexpr double kTextHeight = 7;
     std::ranges::sort(lines);
     double height = bar;
     for (const double line : lines)
@@ -149,7 +150,7 @@ double free_height(double bar, std::vector<double> lines) {
 }
 
 Plot ladder_chart(const Report& report) {
-    Plot plot{.file = "ladder.svg"};
+    Plot plot{.file = "ladder.svg", .title = "The ladder on " + place_of(report)};
     std::vector<LadderRung> rungs = ladder_rungs(report);
     std::erase_if(rungs, [&](const LadderRung& r) { return report.share_of_ceiling(*r.result, *r.rung) <= 0; });
     if (rungs.empty()) {
@@ -169,16 +170,16 @@ Plot ladder_chart(const Report& report) {
             beside.push_back(100 * report.share_of_ceiling(*result, m));
             peers[m.name] += fmt::format("{:.2f} {:.6g}\n", double(i) - 0.42, beside.back());
         }
-        labels += fmt::format("set label \"{}\\n{}\" at {},{:.6g} center offset 0,1.6 textcolor rgb '{}' font ',11'\n",
+        labels += fmt::format("set label \"{} {:.1}\" at {},{:.6g} center offset 0,0.6 textcolor rgb '{}' font ',12'\n",
                               short_figure(rung->rate(result->unit())), name_of(result->unit()), i,
                               free_height(share, beside), kInk);
     }
-    plot.script = opening(1000, 520, "The ladder on " + place_of(report)) + labels + "$bars << END\n" + bars + "END\n";
+    plot.script = opening(1000, 600, plot.title) + labels + "$bars << END\n" + bars + "END\n";
     for (const auto& [name, data] : peers) plot.script += fmt::format("$peer_{} << END\n{}END\n", name, data);
     plot.script += fmt::format(
         "set ylabel \"percent of the ceiling: copy (softmax),\\nstream of reads (one query), GEMM (the rest)\"\n"
         "set xtics rotate by 30 right ({})\nset xrange [-0.6:{}]\nset yrange [0:*]\nset offsets 0,0,graph 0.12,0\n"
-        "set key outside right top\n"
+        "set xlabel 'on the bars: G is GB/s, T is TFLOP/s'\nset key below height 1\nset rmargin 3\n"
         "plot $bars using 1:2:(0.7):3 with boxes fillstyle solid 0.75 linecolor rgb variable notitle",
         tics, double(rungs.size()) - 0.4);
     for (const auto& [name, data] : peers)
@@ -199,7 +200,8 @@ struct ThroughputFigure {
 };
 
 Plot throughput_plot(const Report& report, const ThroughputFigure& figure) {
-    Plot plot{.file = figure.file};
+    Plot plot{.file = figure.file,
+              .title = fmt::format("Throughput over length, {}, on {}", figure.words, place_of(report))};
     std::set<std::int64_t> head_dims;
     for (const CaseResult& c : report.cases)
         if (c.what.sweeps.contains(Sweep::length) && c.what.problem.work == Work::attention &&
@@ -223,10 +225,10 @@ Plot throughput_plot(const Report& report, const ThroughputFigure& figure) {
     };
     const std::vector<Series> plain = panel(false), causal = panel(true);
     const std::string ceiling = ceiling_line(report, figure.ceiling, fmt::format("GEMM, {}", figure.words));
-    plot.script = opening(1100, 460, "") +
+    plot.script = opening(1100, 560, "") +
                   fmt::format(
                       "set multiplot layout 1,{} title \"{}, D = {}, batch * N constant, on {}\" textcolor "
-                      "rgb '{}'\nset xlabel 'N'\nset ylabel 'TFLOP/s'\nset key below\n",
+                      "rgb '{}'\nset xlabel 'N'\nset ylabel 'TFLOP/s'\nset key below height 1 width -4 font ',12'\n",
                       plain.empty() || causal.empty() ? 1 : 2, figure.words, head_dim, place_of(report), kInk);
     if (!plain.empty()) plot.script += "set title 'no mask'\n" + curve_panel(plain, ceiling);
     if (!causal.empty()) plot.script += "set title 'causal, useful operations'\n" + curve_panel(causal, ceiling);
@@ -235,7 +237,7 @@ Plot throughput_plot(const Report& report, const ThroughputFigure& figure) {
 }
 
 Plot decode_plot(const Report& report) {
-    Plot plot{.file = "decode.svg"};
+    Plot plot{.file = "decode.svg", .title = "Decoding one token on " + place_of(report)};
     const std::vector<Series> all = curves(
         report, [](const Case& c) { return c.sweeps.contains(Sweep::kv_length); },
         [](const Problem& p) { return double(p.keys); });
@@ -247,16 +249,16 @@ Plot decode_plot(const Report& report) {
                                           [](const CaseResult& c) { return c.what.sweeps.contains(Sweep::kv_length); });
     const Problem& p = one->what.problem;
     plot.script =
-        opening(800, 460,
+        opening(900, 520,
                 fmt::format("Decoding one token: {}, B {}, {} query heads on {}, D {}, on {}", short_name(p.dtype),
                             p.batch, p.query_heads, p.kv_heads, p.head_dim, place_of(report))) +
-        "set xlabel 'keys in the cache'\nset ylabel 'GB/s of keys and values'\nset key below\n" +
+        "set xlabel 'keys in the cache'\nset ylabel 'GB/s of keys and values'\nset key below height 1\n" +
         curve_panel(all, ceiling_line(report, "read", "stream of reads"));
     return plot;
 }
 
 Plot roofline_plot(const Report& report) {
-    Plot plot{.file = "roofline.svg"};
+    Plot plot{.file = "roofline.svg", .title = "Roofline on " + place_of(report)};
     const std::vector<LadderRung> rungs = ladder_rungs(report);
     const Ceiling* read = report.find_ceiling("read");
     const Ceiling* f32 = report.find_ceiling("gemm_f32");
@@ -264,9 +266,9 @@ Plot roofline_plot(const Report& report) {
         plot.not_drawn = "it needs a rung, the stream of reads and the GEMM";
         return plot;
     }
-    plot.script = opening(900, 520, "Roofline on " + place_of(report)) +
-                  "set logscale xy\nset key outside right top\nset samples 400\n"
-                  "set xlabel 'operations for each byte asked of global memory (the L2 cache serves a part)'\n"
+    plot.script = opening(1000, 620, plot.title) +
+                  "set logscale xy\nset key outside right top maxrows 40 spacing 0.8 font ',13'\nset samples 400\n"
+                  "set xlabel 'FLOP per byte asked of global memory (the L2 cache serves a part)'\n"
                   "set ylabel 'TFLOP/s'\nset format y '%g'\nset format x '%g'\nroof(x, peak, gb_s) = x * gb_s / 1000 < "
                   "peak ? x * gb_s / 1000 : peak\n";
     double least = 1, most = 10;
