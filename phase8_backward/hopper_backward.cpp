@@ -11,20 +11,41 @@
 
 namespace ladder {
 
-// hopper_rows.cuh and hopper_backward.cuh, compiled once per machine.
+// hopper_backward.cuh and hopper_backward_wide.cuh, compiled once per machine.
 namespace cpu {
 void launch_hopper_backward(const HopperBackwardArguments&);
 std::size_t hopper_backward_shared_bytes(const HopperBackwardArguments&);
 int hopper_backward_tile(const HopperBackwardArguments&);
 GlobalBytes hopper_backward_bytes(const HopperBackwardArguments&);
+void launch_hopper_backward_wide(const HopperBackwardArguments&);
+std::size_t hopper_backward_wide_shared_bytes(const HopperBackwardArguments&);
+int hopper_backward_wide_tile(const HopperBackwardArguments&);
+GlobalBytes hopper_backward_wide_bytes(const HopperBackwardArguments&);
 }  // namespace cpu
 namespace cuda {
 [[gnu::weak]] void launch_hopper_backward(const HopperBackwardArguments&);
+[[gnu::weak]] void launch_hopper_backward_wide(const HopperBackwardArguments&);
 }  // namespace cuda
 
 namespace {
 
 constexpr const char* kName = "hopper_backward";
+/// What a kernel's file offers.
+struct HopperKernel {
+    decltype(cpu::launch_hopper_backward)*on_cpu, *on_cuda;  // null where the program has no GPU side
+    decltype(cpu::hopper_backward_shared_bytes)* shared_bytes;
+    decltype(cpu::hopper_backward_tile)* tile;
+    decltype(cpu::hopper_backward_bytes)* bytes;
+};
+
+HopperKernel kernel_for(const HopperBackwardArguments& a) {
+    if (a.head_dim() <= 128)
+        return {cpu::launch_hopper_backward, cuda::launch_hopper_backward, cpu::hopper_backward_shared_bytes,
+                cpu::hopper_backward_tile, cpu::hopper_backward_bytes};
+    return {cpu::launch_hopper_backward_wide, cuda::launch_hopper_backward_wide, cpu::hopper_backward_wide_shared_bytes,
+            cpu::hopper_backward_wide_tile, cpu::hopper_backward_wide_bytes};
+}
+
 constexpr std::int64_t kPiece = 8;  // elements: 16 bytes, of which the accelerator's addresses are multiples
 
 bool addressable(const torch::Tensor& x) {
@@ -62,9 +83,6 @@ void check_hopper_backward(const torch::Tensor& q) {
         throw std::invalid_argument(std::string(kName) +
                                     ": q is Float; accepts float16 and bfloat16, which tensor cores multiply. For "
                                     "float32 there is plain_backward");
-    if (q.size(3) > 128)
-        throw std::invalid_argument(std::string(kName) + ": q has the head dimension " + std::to_string(q.size(3)) +
-                                    "; 1 to 128 are accepted. For those up to 256 there is mma_backward");
     const simt::Device device = device_limits(q.device());
     if (!device.has_feature(simt::Feature::wgmma))
         throw std::runtime_error(simt::feature_complaint(device, simt::Feature::wgmma, kName) +
@@ -83,10 +101,11 @@ AttentionGradients hopper_backward(const torch::Tensor& dout, const torch::Tenso
                         dO = made_addressable(dout), O = made_addressable(out);
     HopperBackwardArguments a = arguments_of(Q, K, V, O, lse, options);
     a.scale = attention_arguments(q, k, v, out, lse, options).scale;  // of the head dimension that was given
-    check_shared_memory(kName, cpu::hopper_backward_shared_bytes(a), q.device(), "a smaller head dimension needs less");
+    const HopperKernel kernel = kernel_for(a);
+    check_shared_memory(kName, kernel.shared_bytes(a), q.device(), "a smaller head dimension needs less");
 
     const auto in_float32 = q.options().dtype(torch::kFloat32);
-    const std::int64_t B_r = cpu::hopper_backward_tile(a), tiles = (q.size(2) + B_r - 1) / B_r;
+    const std::int64_t B_r = kernel.tile(a), tiles = (q.size(2) + B_r - 1) / B_r;
     AttentionGradients result{.dq = allocate(Q.sizes(), q.options()),
                               .dk = allocate(K.sizes(), k.options()),
                               .dv = allocate(V.sizes(), v.options())};
@@ -106,7 +125,7 @@ AttentionGradients hopper_backward(const torch::Tensor& dout, const torch::Tenso
     a.dq = tensor_argument("dQ", result.dq);
     a.dk = tensor_argument("dK", result.dk);
     a.dv = tensor_argument("dV", result.dv);
-    run_on(q.device(), cpu::launch_hopper_backward, cuda::launch_hopper_backward, a);
+    run_on(q.device(), kernel.on_cpu, kernel.on_cuda, a);
     check_written(kName, "dQ", result.dq);
     check_written(kName, "dK", result.dk);
     check_written(kName, "dV", result.dv);
@@ -122,7 +141,7 @@ GlobalBytes hopper_backward_bytes(const torch::Tensor& q, const torch::Tensor& k
     check_backward(q, k, v, options, {});
     HopperBackwardArguments a = arguments_of(q, k, v, q, {}, options);
     if (has_dlse) a.dlse.rank = 3;
-    return cpu::hopper_backward_bytes(a);
+    return kernel_for(a).bytes(a);
 }
 
 }  // namespace ladder

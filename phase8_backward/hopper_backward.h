@@ -5,14 +5,14 @@
 namespace ladder {
 
 /// The gradients of attention on Hopper: as plain_backward(), with the tensor memory accelerator and products of
-/// warpgroups (FlashAttention-3: Shah et al. 2024, Algorithm 3), for float16 and bfloat16 and head dimensions up to
-/// 128.
+/// warpgroups (FlashAttention-3: Shah et al. 2024, Algorithm 3), for float16 and bfloat16.
 ///
+/// Head dimensions up to 128 have a kernel (hopper_backward.cuh), those up to 256 another (hopper_backward_wide.cuh).
 /// dQ is added up by the kernel of dK and dV, `in_order` or by `atomics`; there is no second pass. What is not finite
 /// may reach the gradients of queries and keys in the same tile, under a mask too, as in FlashAttention.
 ///
-/// Throws as plain_backward() does, std::invalid_argument for float32 and larger head dimensions, and
-/// std::runtime_error on a device without Feature::wgmma.
+/// Throws as plain_backward() does, std::invalid_argument for float32, and std::runtime_error on a device without
+/// Feature::wgmma.
 AttentionGradients hopper_backward(const torch::Tensor& dout, const torch::Tensor& q, const torch::Tensor& k,
                                    const torch::Tensor& v, const torch::Tensor& out, const torch::Tensor& lse,
                                    const AttentionOptions& options = {},
@@ -26,7 +26,7 @@ GlobalBytes hopper_backward_bytes(const torch::Tensor& q, const torch::Tensor& k
                                   const BackwardOptions& backward_options = {.gather = DqGather::in_order},
                                   bool has_dlse = false);
 
-/// Throws as hopper_backward() does where it takes no q of that dtype and head dimension, or none on that device.
+/// Throws as hopper_backward() does where it takes no q of that dtype, or none on that device.
 void check_hopper_backward(const torch::Tensor& q);
 
 }  // namespace ladder

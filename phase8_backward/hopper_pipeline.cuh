@@ -30,28 +30,33 @@ template <class T, class Shape>
 struct BackwardPipeline {
     static constexpr int D = Shape::D, B_r = Shape::B_r, B_c = Shape::B_c, stages = Shape::stages;  ///< its sizes
     using Keys = simt::PanelTile<T, B_c, D, kRowSwizzle<D>>;                                        ///< K_j or V_j
-    using Queries = simt::PanelTile<T, stages * B_r, D, kRowSwizzle<D>>;   ///< all stages of Q_i or dO_i
-    using Scores = simt::PanelTile<T, 2 * B_c, B_r, simt::Swizzle::b128>;  ///< both places of dS_ij^T
-    using Sums = simt::PanelTile<float, B_r, D, simt::Swizzle::b128>;      ///< dQ_i
-    using Numbers = simt::SharedTile<float, stages, B_r>;                  ///< all stages of LSE_i or D_i
-    using Position = simt::RingPosition<stages>;                           ///< of a tile of queries in its ring
+    using Queries = simt::PanelTile<T, stages * B_r, D, kRowSwizzle<D>>;  ///< all stages of Q_i or dO_i
+    using Scores = simt::PanelTile<T, Shape::score_places * B_c, B_r, simt::Swizzle::b128>;  ///< all places of dS_ij^T
+    /// All places of parts of dQ_i.
+    using Sums = simt::PanelTile<float, Shape::sum_places * B_r, Shape::sum_columns, simt::Swizzle::b128>;
+    using Numbers = simt::SharedTile<float, stages, B_r>;  ///< all stages of LSE_i or D_i
+    using Position = simt::RingPosition<stages>;           ///< of a tile of queries in its ring
 
     Keys K_j, V_j;                                                    ///< which stay
     Queries Q_ring, dO_ring;                                          ///< which come past
     Scores dS_places;                                                 ///< dS_ij^T, of this step and of the one before
-    Sums dQ_i;                                                        ///< what this block adds to dQ_i
+    Sums dQ_parts;                                                    ///< what this block adds to dQ_i
     Numbers LSE_ring, D_ring;                                         ///< with Q_i, and with dO_i
-    simt::SharedBarriers<1> kept, dQ_full, dQ_empty;                  ///< see the table
+    simt::SharedBarriers<1> kept;                                     ///< see the table
+    simt::SharedBarriers<Shape::sum_places> dQ_full, dQ_empty;        ///< one for each place
     simt::SharedBarriers<stages> Q_full, Q_empty, dO_full, dO_empty;  ///< one for each stage
 
     static constexpr int bytes_of_queries = B_r * D * int(sizeof(T));  ///< of a stage of Q_i or dO_i
     static constexpr int bytes_of_numbers = B_r * int(sizeof(float));  ///< of a stage of LSE_i or D_i
+    /// Of so many barriers side by side.
+    static constexpr std::size_t bytes_of_barriers(int count) { return std::size_t(8 * count + 15) / 16 * 16; }
 
     /// Bytes of shared memory for all of it. What is carved comes in pieces of 16.
     static constexpr std::size_t shared_bytes =
         2 * simt::panel_bytes<T>(B_c, D) + 2 * simt::panel_bytes<T>(stages * B_r, D) +
-        simt::panel_bytes<T>(2 * B_c, B_r) + simt::panel_bytes<float>(B_r, D) + 2 * stages * bytes_of_numbers + 3 * 16 +
-        4 * ((8 * stages + 15) / 16 * 16);
+        simt::panel_bytes<T>(Shape::score_places * B_c, B_r) +
+        simt::panel_bytes<float>(Shape::sum_places * B_r, Shape::sum_columns) + 2 * stages * bytes_of_numbers +
+        bytes_of_barriers(1) + 2 * bytes_of_barriers(Shape::sum_places) + 4 * bytes_of_barriers(stages);
 
     /// Carves it.
     __device__ __forceinline__ explicit BackwardPipeline(simt::SharedArena& arena)
@@ -59,13 +64,14 @@ struct BackwardPipeline {
           V_j(arena.template panels<T, B_c, D, kRowSwizzle<D>>("V_j")),
           Q_ring(arena.template panels<T, stages * B_r, D, kRowSwizzle<D>>("Q_i")),
           dO_ring(arena.template panels<T, stages * B_r, D, kRowSwizzle<D>>("dO_i")),
-          dS_places(arena.template panels<T, 2 * B_c, B_r, simt::Swizzle::b128>("dS_ij^T")),
-          dQ_i(arena.template panels<float, B_r, D, simt::Swizzle::b128>("dQ_i")),
+          dS_places(arena.template panels<T, Shape::score_places * B_c, B_r, simt::Swizzle::b128>("dS_ij^T")),
+          dQ_parts(
+              arena.template panels<float, Shape::sum_places * B_r, Shape::sum_columns, simt::Swizzle::b128>("dQ_i")),
           LSE_ring(arena.template tile<float, stages, B_r>("LSE_i")),
           D_ring(arena.template tile<float, stages, B_r>("D_i")),
           kept(arena.template barriers<1>("K_j, V_j full")),
-          dQ_full(arena.template barriers<1>("dQ_i full")),
-          dQ_empty(arena.template barriers<1>("dQ_i empty")),
+          dQ_full(arena.template barriers<Shape::sum_places>("dQ_i full")),
+          dQ_empty(arena.template barriers<Shape::sum_places>("dQ_i empty")),
           Q_full(arena.template barriers<stages>("Q_i full")),
           Q_empty(arena.template barriers<stages>("Q_i empty")),
           dO_full(arena.template barriers<stages>("dO_i full")),
@@ -73,20 +79,26 @@ struct BackwardPipeline {
 
     /// Makes the barriers; the whole block calls it.
     __device__ __forceinline__ void init() const {
-        constexpr int consumer_warps = 4 * Shape::consumers;
         if (threadIdx.x == 0) {
-            kept[0].init(1);
-            dQ_full[0].init(consumer_warps);
-            dQ_empty[0].init(1);
-            for (int s = 0; s < stages; ++s) {
-                Q_full[s].init(1);
-                dO_full[s].init(1);
-                Q_empty[s].init(consumer_warps);
-                dO_empty[s].init(consumer_warps);
-            }
+            init_barriers();
             simt::publish_barriers();
         }
         __syncthreads();  // the barriers are there before anyone waits for one
+    }
+
+    /// The part of one thread.
+    __device__ __forceinline__ void init_barriers() const {
+        kept[0].init(1);
+        for (int s = 0; s < Shape::sum_places; ++s) {
+            dQ_full[s].init(4 * Shape::warpgroups_of_sums);
+            dQ_empty[s].init(1);
+        }
+        for (int s = 0; s < stages; ++s) {
+            Q_full[s].init(1);
+            dO_full[s].init(1);
+            Q_empty[s].init(4 * Shape::consumers);
+            dO_empty[s].init(4 * Shape::warpgroups_of_values);
+        }
     }
 
     /// A stage of a ring.
@@ -94,15 +106,20 @@ struct BackwardPipeline {
         return ring.template rows_from<B_r>(stage * B_r);
     }
 
-    /// The place of dS_ij^T in step `step`.
-    __device__ __forceinline__ auto scores_of(int step) const {
-        return dS_places.template rows_from<B_c>(step % 2 * B_c);
+    /// A place for a part of dQ_i.
+    __device__ __forceinline__ static auto part_of(const Sums& parts, int place) {
+        return parts.template rows_from<B_r>(place * B_r);
+    }
+
+    /// A place of dS_ij^T.
+    __device__ __forceinline__ auto scores_of(int place) const {
+        return dS_places.template rows_from<B_c>(place * B_c);
     }
 
     /// One lane of each warp says that it is done with a stage; the position goes on.
-    template <class Barriers>
-    __device__ __forceinline__ static void release(const Barriers& empty, Position& at) {
-        if (simt::elect_one()) empty[at.stage].arrive();
+    template <class Barriers, class At>
+    __device__ __forceinline__ static void release(const Barriers& barriers, At& at) {
+        if (simt::elect_one()) barriers[at.stage].arrive();
         at.next();
     }
 };

@@ -55,8 +55,8 @@ struct BackwardRows {
 /// Which row, and which eight columns of it, the thread has.
 template <int D>
 struct RowPiece {
-    static constexpr int lanes = D / 8;               ///< of a row
-    static constexpr int rows = kRowThreads / lanes;  ///< of a block
+    static constexpr int lanes = D <= 64 ? 8 : D <= 128 ? 16 : 32;  ///< of a row, a power of 2
+    static constexpr int rows = kRowThreads / lanes;                ///< of a block
     /// The row, which may lie past the end.
     int row = int(blockIdx.x * rows + threadIdx.x / lanes);
     /// The first of the columns, which may lie past the end, too.

@@ -19,14 +19,14 @@ COMMON = {
     "fixture": {"torch"},
     "records": set(),
     "plots": set(),
-    "distributed": set(),
+    "distributed": {"torch"},
     "attention": {"simt", "torch"},
     "reference": {"attention", "simt", "torch"},
     "fuzz": {"reference", "attention", "simt", "torch"},
     "classroom": {"reference", "attention", "simt", "torch"},
     "training": {"attention", "simt", "torch"},
-    "rung": {"fuzz", "reference", "attention", "fixture", "simt", "torch"},
-    "cli": {"rung", "training", "fuzz", "reference", "attention", "fixture", "records", "plots", "simt", "torch"},
+    "rung": {"fuzz", "reference", "attention", "distributed", "fixture", "simt", "torch"},
+    "cli": {"rung", "training", "fuzz", "reference", "attention", "distributed", "fixture", "records", "plots", "simt", "torch"},
 }
 
 # Of common/simt, from the ground up. First what both machines share, then the inside of the CPU machine, then the subjects: what a

@@ -27,6 +27,7 @@ int run(Options& options) {
         request.first = *options.problem;
         request.problems = 1;
         request.phases.clear();  // the number says it all
+        request.entries.clear();
     } else if (options.seconds || !request.problems) {
         request.time = fuzz::Seconds(options.seconds.value_or(kSeconds));
     }
@@ -50,6 +51,12 @@ void add_command(CLI::App& app, Action& action) {
         "  ./ladder fuzz --seconds 600 3 4        ten minutes on phases 3 and 4\n"
         "  ./ladder fuzz --seed 7 --problem 123   one problem again");
     add_phases(command, options->request.phases, "try");
+    std::vector<std::string> names;
+    for (const fuzz::Entry& entry : fuzz_entries()) names.push_back(entry.name);
+    command.add_option("--entry", options->request.entries, "only this entry; may be given again")
+        ->check(CLI::IsMember(names).description(""))
+        ->type_name("NAME")
+        ->allow_extra_args(false);
     options->target.add_device(command);
     const auto positive = CLI::PositiveNumber;
     command.add_option("--seconds", options->seconds, "how long to go on (default 60)")

@@ -22,21 +22,26 @@ PHASES = [ROOT / folder for folder in (ROOT / "common/rung/phases.txt").read_tex
 CAPABILITIES = ["61", "70", "75", "80", "86", "89", "90", "100", "120"]
 
 
+def sources(phase):
+    """The .cuh files of a phase, in its folders too, but for the exercises: these are the kernels again."""
+    return [path for path in sorted(phase.rglob("*.cuh")) if path.relative_to(phase).parts[0] != "exercises"]
+
+
 def kernel_files(phase):
-    return [path for path in sorted(phase.glob("*.cuh")) if "__global__" in path.read_text()]
+    return [path for path in sources(phase) if "__global__" in path.read_text()]
 
 
 def hopper_kernels(phase):
-    """Names of the files whose instructions only sm_90a has: HOPPER_KERNELS in the phase's CMakeLists.txt."""
-    found = re.search(r"HOPPER_KERNELS((?:\s+[a-z0-9_]+)+)", (phase / "CMakeLists.txt").read_text())
-    return found[1].split() if found else []
+    """The files whose instructions only sm_90a has: HOPPER_KERNELS in the phase's CMakeLists.txt."""
+    found = re.search(r"HOPPER_KERNELS((?:\s+[a-z0-9_/]+)+)", (phase / "CMakeLists.txt").read_text())
+    return [phase / f"{name}.cuh" for name in found[1].split()] if found else []
 
 
 def fingerprint(phase):
     """FNV-1a over the .cuh files of the phase and of common/attention, in the order of their paths: tells whether the figures
     are those of today's kernels. The program works it out in the same way (common/rung/registers.cpp)."""
     value = 0xCBF29CE484222325
-    files = [*phase.glob("*.cuh"), *ROOT.glob("common/attention/*.cuh")]
+    files = [*sources(phase), *ROOT.glob("common/attention/*.cuh")]
     for path in sorted(files, key=lambda p: p.relative_to(ROOT).as_posix()):
         for byte in path.read_bytes():
             value = (value ^ byte) * 0x100000001B3 % 2**64
@@ -86,9 +91,9 @@ def compiled_for(nvcc, path, capability):
 def measure(phase, nvcc, version, capabilities):
     kernels, measured = {}, fingerprint(phase)
     hopper = hopper_kernels(phase)
-    wanted = [(path, capability) for path in kernel_files(phase) if path.stem not in hopper for capability in capabilities]
+    wanted = [(path, capability) for path in kernel_files(phase) if path not in hopper for capability in capabilities]
     if "90" in capabilities:
-        wanted += [(path, "90a") for path in kernel_files(phase) if path.stem in hopper]
+        wanted += [(path, "90a") for path in kernel_files(phase) if path in hopper]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as workers:
         for found in workers.map(lambda one: compiled_for(nvcc, *one), wanted):
             for (instance, found_for), (registers, spilled) in found.items():

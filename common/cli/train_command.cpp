@@ -1,10 +1,14 @@
 #include <ATen/Parallel.h>
+#include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <torch/version.h>
 
 #include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -13,8 +17,10 @@
 #include <string>
 #include <vector>
 
+#include "common/attention/machine.h"
 #include "common/attention/rungs.h"
 #include "common/cli/command.h"
+#include "common/cli/launch_json.h"
 #include "common/cli/terminal.h"
 #include "common/plots/look.h"
 #include "common/training/checkpoint.h"
@@ -137,6 +143,12 @@ struct Finished {
     Contestant contestant;
     std::unique_ptr<Trainer> trainer;
     double tokens_a_second = 0;
+    double seconds_a_step = 0, share_of_attention = 0;  ///< with --compare
+
+    double loss_at_last() const { return smoothed(trainer->losses(), 20).back().second; }
+    double held_out_loss() const {
+        return trainer->held_out().empty() ? trainer->held_out_loss(kHeldOutBatches) : trainer->held_out().back().loss;
+    }
 };
 
 std::unique_ptr<Trainer> trainer_for(const Contestant& contestant, const Options& options, const Plan& plan,
@@ -157,7 +169,7 @@ std::unique_ptr<Trainer> trainer_for(const Contestant& contestant, const Options
 
 Finished train(const Contestant& contestant, const Options& options, const Plan& plan, const Corpus& corpus,
                torch::Device device) {
-    Finished run{contestant, trainer_for(contestant, options, plan, corpus, device), 0};
+    Finished run{contestant, trainer_for(contestant, options, plan, corpus, device)};
     Trainer& trainer = *run.trainer;
     if (trainer.steps_made() > 0) fmt::print("  {} goes on after step {}\n", contestant.name, trainer.steps_made());
     const fs::path file = fs::path(options.out) / contestant.file;
@@ -223,35 +235,75 @@ double seconds_a_step(const Plan& plan, const Corpus& corpus, torch::Device devi
     return seconds_since(start) / kTimed;
 }
 
-/// The part of a step that is spent on attention, with ours and with PyTorch's: what a model whose layers pass V on,
-/// and do nothing else, does not need.
-void print_shares(const Plan& plan, const Corpus& corpus, torch::Device device) {
+/// The part of a step that each run spends on attention: what a model whose layers pass V on, and do nothing else, does
+/// not need.
+void measure_shares(std::vector<Finished>& runs, const Plan& plan, const Corpus& corpus, torch::Device device) {
     const double without = seconds_a_step(
         plan, corpus, device, [](const torch::Tensor&, const torch::Tensor&, const torch::Tensor& v) { return v; });
-    const auto share = [&](const Contestant& c) {
-        const double with = seconds_a_step(plan, corpus, device, c.attention);
-        return fmt::format("{} of a step's {} with {}",
-                           with > without ? fmt::format("{:.0f} %", 100 * (1 - without / with)) : "nothing",
-                           human_time(1e3 * with), c.name);
-    };
-    const std::string of_ours = share(ours()), of_pytorchs = share(pytorchs());
-    fmt::print("  attention takes  {}, {}\n", of_ours, of_pytorchs);
+    for (Finished& run : runs) {
+        run.seconds_a_step = seconds_a_step(plan, corpus, device, run.contestant.attention);
+        run.share_of_attention = std::max(0.0, 1 - without / run.seconds_a_step);
+    }
+}
+
+void print_shares(const std::vector<Finished>& runs) {
+    std::string text;
+    for (const Finished& run : runs)
+        text +=
+            fmt::format("{}{} of a step's {} with {}", text.empty() ? "" : ", ",
+                        run.share_of_attention > 0 ? fmt::format("{:.0f} %", 100 * run.share_of_attention) : "nothing",
+                        human_time(1e3 * run.seconds_a_step), run.contestant.name);
+    fmt::print("  attention takes  {}\n", text);
 }
 
 void print_summary(const Options& options, const std::vector<Finished>& runs) {
     for (const Finished& run : runs) {
-        const Trainer& t = *run.trainer;
-        const double held_out = t.held_out().empty() ? t.held_out_loss(kHeldOutBatches) : t.held_out().back().loss;
+        const double held_out = run.held_out_loss();
         fmt::print("  {:<16} loss {:.3f} at first, {:.3f} at last; {:.3f} on held-out text, {:.2f} bits a byte{}\n",
-                   run.contestant.name, t.losses().front(), smoothed(t.losses(), 20).back().second, held_out,
+                   run.contestant.name, run.trainer->losses().front(), run.loss_at_last(), held_out,
                    held_out / std::log(2.0),
                    run.tokens_a_second > 0 ? "; " + rate_text(run.tokens_a_second) : std::string());
     }
     fmt::print("  curve            {}\n", (fs::path(options.out) / "loss.svg").string());
 }
 
-void write_on(const Gpt& model, std::string_view prompt, const Sampling& sampling) {
-    fmt::print("{}{}\n", styled(Style::bold, prompt), readable(continued(model, prompt, sampling)));
+/// Where and with what, what each run came to, and what the model writes.
+void write_record(const Options& options, const Plan& plan, torch::Device device, const std::vector<Finished>& runs,
+                  const std::string& sample) {
+    const char* commit = std::getenv("LADDER_COMMIT");
+    Json json = {{"commit", commit ? commit : "unknown"},
+                 {"date", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
+                 {"device_name", device_limits(device).name},
+                 {"torch", TORCH_VERSION},
+                 {"layers", plan.sizes.layers},
+                 {"heads", plan.sizes.heads},
+                 {"head_dim", plan.sizes.head_dim},
+                 {"context", plan.sizes.context},
+                 {"steps", plan.steps},
+                 {"bytes_a_step", plan.batch * plan.sizes.context},
+                 {"seed", plan.seed},
+                 {"runs", Json::array()},
+                 {"sample", std::string(kPrompt) + sample}};
+    for (const Finished& run : runs) {
+        Json what = {{"attention", run.contestant.name},
+                     {"bytes_a_second", run.tokens_a_second},
+                     {"seconds", double(plan.steps * run.trainer->tokens_a_step()) / run.tokens_a_second},
+                     {"first_loss", run.trainer->losses().front()},
+                     {"last_loss", run.loss_at_last()},
+                     {"held_out_loss", run.held_out_loss()}};
+        if (run.seconds_a_step > 0) {
+            what["milliseconds_a_step"] = 1e3 * run.seconds_a_step;
+            what["share_of_attention"] = run.share_of_attention;
+        }
+        json["runs"].push_back(what);
+    }
+    write_json(json, (fs::path(options.out) / "record.json").string());
+}
+
+std::string write_on(const Gpt& model, std::string_view prompt, const Sampling& sampling) {
+    const std::string text = readable(continued(model, prompt, sampling));
+    fmt::print("{}{}\n", styled(Style::bold, prompt), text);
+    return text;
 }
 
 int generate(const Options& options, torch::Device device) {
@@ -305,9 +357,12 @@ int run(Options& options) {
     }
     write_results(options, runs);
     print_summary(options, runs);
-    if (options.compare) print_shares(plan, corpus, device);
+    if (options.compare) {
+        measure_shares(runs, plan, corpus, device);
+        print_shares(runs);
+    }
     fmt::print("\n");
-    write_on(runs.front().trainer->model(), kPrompt, options.sampling);
+    write_record(options, plan, device, runs, write_on(runs.front().trainer->model(), kPrompt, options.sampling));
     return 0;
 }
 
@@ -321,7 +376,8 @@ void add_command(CLI::App& app, Action& action) {
         "Every attention in the model is this repository's, forward, backward, and with a cache of keys where it "
         "writes.\n"
         "Nothing is downloaded: it learns from the chapters, pages and sources, byte by byte, and writes to --out a\n"
-        "checkpoint, losses.csv and the curve, loss.svg. A run may be stopped or killed at any moment.\n\n"
+        "checkpoint, losses.csv, the curve (loss.svg) and record.json. A run may be stopped or killed at any "
+        "moment.\n\n"
         "  ./ladder train                                    a few minutes on two cores, or on a GPU\n"
         "  ./ladder train --resume                           goes on where a run was stopped\n"
         "  ./ladder train --restart --compare                beside the same model with PyTorch's attention\n"

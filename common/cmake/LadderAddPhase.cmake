@@ -8,18 +8,19 @@ function(ladder_phase_label result folder)
     set(${result} "${label}" PARENT_SCOPE)
 endfunction()
 
-# ladder_add_phase(<folder> [KERNELS <name>…] [HOPPER_KERNELS <name>…] [SOURCES <file>…] [TESTS <file>…])
+# ladder_add_phase(<folder> [KERNELS <name>…] [HOPPER_KERNELS <name>…] [SOURCES <file>…] [TESTS <file>…] [CALLS_ATTENTION])
 #
 # Builds one phase. Each kernel file <name>.cuh is compiled once for each machine: by the C++ compiler for the CPU machine,
 # by nvcc for the GPU. Those of HOPPER_KERNELS, whose instructions exist on sm_90a alone, nvcc compiles for that and nothing else.
-# Tests run on the CPU, and a second time on the GPU where there is one.
+# Tests run on the CPU, and a second time on the GPU where there is one. CALLS_ATTENTION: it calls attention(), which takes the best
+# of all phases' kernels, so that whoever links this phase gets all of them.
 #
 #   <folder>        object library: kernels for every machine of this build, and the host entries
 #   <folder>_rung   object library: rung/rung.cpp, how the phase describes itself to the program (common/rung/phase.h)
 #   <folder>_quiz   object library: rung/quiz.cpp, its questions (common/rung/question.h), where it has some
 #   <folder>_test   the tests, as CTest <folder>.cpu and <folder>.cuda with label phaseN
 function(ladder_add_phase folder)
-    cmake_parse_arguments(PARSE_ARGV 1 phase "" "" "KERNELS;HOPPER_KERNELS;SOURCES;TESTS")
+    cmake_parse_arguments(PARSE_ARGV 1 phase "CALLS_ATTENTION" "" "KERNELS;HOPPER_KERNELS;SOURCES;TESTS")
 
     if(phase_KERNELS OR phase_HOPPER_KERNELS)
         ladder_add_kernels(${folder} ${phase_KERNELS} HOPPER_KERNELS ${phase_HOPPER_KERNELS})
@@ -29,6 +30,7 @@ function(ladder_add_phase folder)
         target_link_libraries(${folder} PUBLIC ladder_headers ladder_torch)
         target_compile_options(${folder} PRIVATE ${LADDER_FAST_OPTIONS})
         target_precompile_headers(${folder} REUSE_FROM ladder_attention)
+        set_target_properties(${folder} PROPERTIES LADDER_CALLS_ATTENTION "${phase_CALLS_ATTENTION}")
     endif()
     if(LADDER_LIBRARY_ONLY)
         return()
@@ -197,7 +199,17 @@ endfunction()
 
 # Everything that a program using <phase>… consists of.
 function(ladder_link_phases target)
+    set(linked ${ARGN})
     foreach(phase IN LISTS ARGN)
+        if(TARGET ${phase})
+            get_target_property(calls_attention ${phase} LADDER_CALLS_ATTENTION)
+            if(calls_attention)
+                list(APPEND linked ${LADDER_PHASES})
+            endif()
+        endif()
+    endforeach()
+    list(REMOVE_DUPLICATES linked)
+    foreach(phase IN LISTS linked)
         if(TARGET ${phase})
             target_link_libraries(${target} PRIVATE ${phase})
         endif()

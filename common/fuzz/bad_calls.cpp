@@ -85,6 +85,37 @@ void add_decoding(BadCallTable& table) {
     add_lengths("too_long", {"8", "7"}, table.tensor({kBatch}, torch::kInt64).mul(kKeys + 1));
 }
 
+/// Rotary embeddings that do not belong to the tensors.
+void add_eight_bits(BadCallTable& table) {
+    const torch::Tensor right = table.tensor({kKeys, kHeadDim / 2}, torch::kFloat32);
+    const auto add = [&](const std::string& name, std::vector<std::string> mentions, const auto& change) {
+        table.add("rotary_" + name, std::move(mentions), [&](BadCall& call) {
+            call.operands.cosines = call.operands.sines = right;
+            call.problem.eight_bits.first_query = 0;
+            change(call);
+        });
+    };
+    const auto add_table = [&](const std::string& name, std::vector<std::string> mentions, const torch::Tensor& bad) {
+        add("cosines_" + name, mentions, [&](BadCall& call) { call.operands.cosines = bad; });
+        add("sines_" + name, mentions, [&](BadCall& call) { call.operands.sines = bad; });
+    };
+    add_table("undefined", {"undefined", "positions"}, {});
+    add_table("of_rank_1", {"[8]", "positions"}, table.tensor({kHeadDim / 2}, torch::kFloat32));
+    add_table("of_too_few_positions", {"[6, 8]", "7 positions"},
+              table.tensor({kKeys - 1, kHeadDim / 2}, torch::kFloat32));
+    add_table("of_another_width", {"[7, 4]", "8 angles"}, table.tensor({kKeys, kHeadDim / 4}, torch::kFloat32));
+    add_table("in_float64", {"Double", "float32"}, right.to(torch::kFloat64));
+    add_table("transposed", {"contiguous"}, table.tensor({kHeadDim / 2, kKeys}, torch::kFloat32).t());
+    add("before_the_first_position", {"first_query", "-1"},
+        [](BadCall& call) { call.problem.eight_bits.first_query = -1; });
+    add("from_too_far", {"[7, 8]", "8 positions"},
+        [](BadCall& call) { call.problem.eight_bits.first_query = kKeys - kQueries + 1; });
+    add("of_odd_columns", {"15 columns", "even"}, [](BadCall& call) {
+        for (torch::Tensor* t : {&call.operands.q, &call.operands.k, &call.operands.v})
+            *t = t->narrow(3, 0, kHeadDim - 1);
+    });
+}
+
 /// Tensors beside q that do not belong to it.
 void add_backward(BadCallTable& table) {
     const auto add = [&](const std::string& name, std::vector<std::string> mentions, torch::Tensor Operands::*operand,
@@ -121,6 +152,7 @@ std::vector<BadCall> bad_calls(const Entry& entry, torch::Device device) {
     add_masks(table, entry.masks);
     if (entry.form == Form::blocked) add_blocks(table);
     if (entry.form == Form::decode) add_decoding(table);
+    if (entry.form == Form::eight_bits) add_eight_bits(table);
     if (entry.form == Form::backward) add_backward(table);
     return table.take();
 }

@@ -161,9 +161,9 @@ void draw_shape(Random& random, const Entry& entry, AttentionCase& c) {
     c.query_length = entry.form == Form::decode && random.one_in(2) ? random.pick({1, 1, 2, 3})
                                                                     : draw_length(random, entry.longest_query);
     c.key_length = draw_length(random, entry.longest_key);
-    const bool square =
-        (entry.form == Form::attention || entry.form == Form::blocked || entry.form == Form::backward) &&
-        random.one_in(4);
+    const bool square = (entry.form == Form::attention || entry.form == Form::blocked ||
+                         entry.form == Form::eight_bits || entry.form == Form::backward) &&
+                        random.one_in(4);
     if (square && c.query_length <= entry.longest_key) c.key_length = c.query_length;
     bound_work(random, entry, c);
 }
@@ -212,6 +212,7 @@ Problem draw_for(Random& random, const Entry& entry) {
         if (!random.one_in(3)) p.splits = random.one_in(2) ? random.between(1, 4) : random.between(1, 20);
         if (!random.one_in(3)) p.kv_lengths = draw_kv_lengths(random, c);
     }
+    if (entry.form == Form::eight_bits) p.eight_bits = draw_eight_bits(random, c);
     // The oracle of gradients takes finite numbers alone.
     if (entry.form != Form::backward && random.one_in(8)) p.non_finite = draw_non_finite(random, entry, c);
     if (random.one_in(5)) p.property = draw_property(random, entry, p);

@@ -10,6 +10,7 @@
 #include "common/attention/gradients.h"
 #include "common/attention/options.h"
 #include "common/fuzz/problem.h"
+#include "common/reference/comparison.h"
 #include "common/simt/device/features.h"
 #include "common/torch/torch.h"
 
@@ -17,11 +18,12 @@ namespace ladder::fuzz {
 
 /// How an entry is called, and so which fields of a problem mean something to it.
 enum class Form {
-    softmax,    ///< entry(x)
-    attention,  ///< entry(q, k, v, options)
-    blocked,    ///< entry(q, k, v, options, block_rows)
-    decode,     ///< entry(q, k, v, {.attention = options, .kv_lengths = …, .splits = …})
-    backward,   ///< entry(dout, q, k, v, out, lse, options, …, dlse), see Entry::differentiate
+    softmax,     ///< entry(x)
+    attention,   ///< entry(q, k, v, options)
+    blocked,     ///< entry(q, k, v, options, block_rows)
+    decode,      ///< entry(q, k, v, {.attention = options, .kv_lengths = …, .splits = …})
+    eight_bits,  ///< entry(q, k, v, options, how), which makes 8-bit codes of the tensors, see EightBits
+    backward,    ///< entry(dout, q, k, v, out, lse, options, …, dlse), see Entry::differentiate
 };
 
 /// The tensors of one call.
@@ -30,8 +32,9 @@ struct Operands {
     torch::Tensor k = {};
     torch::Tensor v = {};
     std::optional<torch::Tensor> kv_lengths = {};
-    torch::Tensor out = {}, lse = {};    ///< of a backward pass: what a forward pass made of the others
-    torch::Tensor dout = {}, dlse = {};  ///< and what reaches these from a loss
+    torch::Tensor out = {}, lse = {};        ///< of a backward pass: what a forward pass made of the others
+    torch::Tensor dout = {}, dlse = {};      ///< and what reaches these from a loss
+    torch::Tensor cosines = {}, sines = {};  ///< of Form::eight_bits with a rotary embedding
 };
 
 /// A function under test, and what it takes. The limits bound the time of one problem, not what the entry can do.
@@ -60,6 +63,13 @@ struct Entry {
 
     /// The same of Form::backward, which has no `call`.
     std::function<AttentionGradients(const Operands&, const Problem&)> differentiate = {};
+
+    /// The rule for a result, of an entry that has one of its own. The rule for the dtype of q when absent.
+    std::function<reference::Comparison(const AttentionResult&, const Operands&, const Problem&)> compare = {};
+
+    /// What a printed test calls in place of `compare`, a function of (result, q, k, v, options, how), and where that
+    /// is.
+    std::string comparison = {}, comparison_header = {};
 
     /// What a printed test of a backward pass passes between options and dlse: "{.gather = DqGather::atomics}".
     std::string more_arguments = "{}";

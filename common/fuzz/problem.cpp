@@ -37,6 +37,7 @@ std::string describe(const Problem& p) {
     if (p.block_rows) add(fmt::format("block_rows {}", *p.block_rows));
     if (p.splits) add(fmt::format("splits {}", *p.splits));
     if (p.kv_lengths) add(fmt::format("kv_lengths {{{}}}", fmt::join(*p.kv_lengths, ", ")));
+    text += describe(p.eight_bits);
     if (p.non_finite) add(text_of(*p.non_finite));
     if (p.property != Property::none) add(text_of(p.property));
     if (p.profile != simt::kDefaultProfile) add("on " + p.profile);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/fuzz/eight_bits.h"
 #include "common/reference/inputs.h"
 #include "common/simt/device/device.h"
 
@@ -40,6 +41,7 @@ struct Problem {
     std::optional<std::int64_t> block_rows = {};               ///< the entry's default when absent
     std::optional<std::int64_t> splits = {};                   ///< the entry's own plan when absent
     std::optional<std::vector<std::int64_t>> kv_lengths = {};  ///< [batch]; keys and values beyond are NaN
+    EightBits eight_bits = {};
     std::optional<NonFinite> non_finite = {};
     Property property = Property::none;
     std::string profile = std::string(simt::kDefaultProfile);  ///< what the CPU machine imitates; a GPU is what it is

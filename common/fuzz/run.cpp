@@ -50,8 +50,11 @@ std::string why_unusable(torch::Device device) {
 }  // namespace
 
 Result run(std::span<const Entry> entries, const Request& request, const Watch& watch) {
+    const auto among = [](const auto& chosen, const auto& value) {
+        return chosen.empty() || std::ranges::find(chosen, value) != chosen.end();
+    };
     const auto wanted = [&](const Entry& entry) {
-        return request.phases.empty() || std::ranges::find(request.phases, entry.phase) != request.phases.end();
+        return among(request.phases, entry.phase) && among(request.entries, entry.name);
     };
     if (std::ranges::none_of(entries, wanted)) throw std::invalid_argument("fuzz: there is no entry to try");
 

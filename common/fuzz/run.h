@@ -23,6 +23,7 @@ struct Request {
     std::optional<Seconds> time = {};            ///< no problem is begun after that; no limit when absent
     Seconds shrinking_time = Seconds(30);        ///< for each failure
     std::vector<int> phases = {};                ///< problems of other phases are passed over; empty: all run
+    std::vector<std::string> entries = {};       ///< the same of entries, by their names
     torch::Device device = torch::kCPU;
     bool keep_going = false;  ///< after a failure
 };

@@ -36,6 +36,7 @@ void fit(Problem& p) {
         for (std::size_t i = 0; i < sizes.size(); ++i)
             p.non_finite->index[i] = std::min(p.non_finite->index[i], sizes[i] - 1);
     }
+    if (c.head_dim % 2 != 0) p.eight_bits.first_query.reset();  // it turns pairs of columns
     if (p.property == Property::ignores_batch_neighbours && c.batch == 1) p.property = Property::none;
 }
 
@@ -83,6 +84,7 @@ Problems plainer(const Entry& entry, const Problem& p) {
         if (c.layouts.*tensor != reference::Layout::contiguous)
             variations.add([=](Problem& v) { v.attention.layouts.*tensor = reference::Layout::contiguous; });
     if (c.dtype != entry.dtypes.front()) variations.add([&](Problem& v) { v.attention.dtype = entry.dtypes.front(); });
+    for (const EightBits& less : with_one_thing_less(p.eight_bits)) variations.add([=](Problem& v) { v.eight_bits = less; });
     if (c.seed != 0) variations.add([](Problem& v) { v.attention.seed = 0; });
     return variations.take();
 }

@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cctype>
 #include <set>
 #include <vector>
+
+#include "common/simt/device/device_profile.h"
 
 namespace ladder::fuzz {
 namespace {
@@ -86,11 +89,20 @@ class Writer {
     std::set<std::string> includes_;
 };
 
-void write_machine(Writer& writer, const Problem& p) {
-    if (p.profile == simt::kDefaultProfile && p.workers == 1 && p.property != Property::repeats_bitwise) return;
+/// What the CPU machine imitates: the problem's device, or if the entry needs more the first that has it.
+std::string profile_of(const Entry& entry, const Problem& p) {
+    if (simt::device_profile(p.profile).features.has_all(entry.needs)) return p.profile;
+    for (const simt::DeviceProfile& profile : simt::device_profiles())
+        if (profile.features.has_all(entry.needs)) return std::string(profile.name);
+    return p.profile;
+}
+
+void write_machine(Writer& writer, const Entry& entry, const Problem& p) {
+    const std::string profile = profile_of(entry, p);
+    if (profile == simt::kDefaultProfile && p.workers == 1 && p.property != Property::repeats_bitwise) return;
     writer.include("common/simt/device/device.h");
-    if (p.profile != simt::kDefaultProfile)
-        writer.line("const simt::ScopedCpuDevice device(simt::device_from(simt::device_profile(\"{}\")));", p.profile);
+    if (profile != simt::kDefaultProfile)
+        writer.line("const simt::ScopedCpuDevice device(simt::device_from(simt::device_profile(\"{}\")));", profile);
     if (p.workers != 1) writer.line("const simt::ScopedCpuWorkers workers({});", p.workers);
 }
 
@@ -129,6 +141,7 @@ void write_entry(Writer& writer, const Entry& entry, const Problem& p, const std
         if (p.splits) call += fmt::format(", .splits = {}", *p.splits);
         call += "}";
     }
+    if (entry.form == Form::eight_bits) call += ", how";
     writer.line("    return {}({});", entry.name, call);
     writer.line("}};");
 }
@@ -183,6 +196,11 @@ void write_property(Writer& writer, const Entry& entry, const Problem& p) {
     }
 }
 
+void write_non_finite(Writer& writer, const Problem& p) {
+    if (const auto& n = p.non_finite)
+        writer.line("{}[{}].fill_({});", "qkv"[int(n->argument)], fmt::join(n->index, "]["), code_of(n->value));
+}
+
 /// What matches_reference() cannot do: an element that is not finite, and properties of the result.
 void write_in_full(Writer& writer, const Entry& entry, const Problem& p) {
     const bool poisoned = p.kv_lengths.has_value();
@@ -192,8 +210,7 @@ void write_in_full(Writer& writer, const Entry& entry, const Problem& p) {
         writer.line("poison_past_lengths(inputs, kv_lengths);");
     }
     writer.line("const auto& [q, k, v] = inputs;");
-    if (const auto& n = p.non_finite)
-        writer.line("{}[{}].fill_({});", "qkv"[int(n->argument)], fmt::join(n->index, "]["), code_of(n->value));
+    write_non_finite(writer, p);
     writer.line("const AttentionResult result = entry(q, k, v, problem.options);");
     writer.line("const Comparison verdict = compare_attention(result, q, k, v, problem.options{});",
                 p.kv_lengths ? ", kv_lengths" : "");
@@ -215,6 +232,43 @@ void write_attention(Writer& writer, const Entry& entry, const Problem& p) {
                     p.kv_lengths ? ", Lse::present, kv_lengths" : "");
     else
         write_in_full(writer, entry, p);
+}
+
+/// A braced list of those fields that are not as they would be without it; "{}" if all are.
+std::string braced(const std::vector<std::string>& fields) { return fmt::format("{{{}}}", fmt::join(fields, ", ")); }
+
+std::string code_of(const reference::BlockSizes& sizes) {
+    std::vector<std::string> fields;
+    if (sizes.key_growth) fields.push_back(fmt::format(".key_growth = {}", sizes.key_growth));
+    if (sizes.value_growth) fields.push_back(fmt::format(".value_growth = {}", sizes.value_growth));
+    if (sizes.outliers) fields.push_back(".outliers = true");
+    return braced(fields);
+}
+
+void write_eight_bits(Writer& writer, const Entry& entry, const Problem& p) {
+    for (const std::string& header : {std::string("common/reference/block_inputs.h"),
+                                      std::string("common/reference/test_device.h"), entry.comparison_header})
+        writer.include(header);
+    const EightBits& e = p.eight_bits;
+    writer.line("const auto [q, k, v] = make_block_inputs(problem, {}, {}, test_device());", code_of(e.sizes),
+                kScaledRows);
+    write_non_finite(writer, p);
+    std::vector<std::string> fields;
+    if (!e.rotated) fields.push_back(".rotated = false");
+    if (e.values_in_e5m2) fields.push_back(".values = ValueCodes::e5m2");
+    if (e.first_query) {
+        writer.include("common/reference/rotary_tables.h");
+        writer.line("const auto [cosines, sines] = rotary_tables({}, {}, test_device());",
+                    std::max(*e.first_query + p.attention.query_length, p.attention.key_length), p.attention.head_dim);
+        fields.push_back(fmt::format(".rotary = Rotary{{cosines, sines, {}}}", *e.first_query));
+    }
+    writer.line("const Fp8Options how{};", braced(fields));
+    writer.line("const AttentionResult result = {}(q, k, v, problem.options, how);", entry.name);
+    writer.line("const Comparison verdict = {}(result, q, k, v, problem.options, how);", entry.comparison);
+    writer.line("EXPECT_TRUE(verdict.passed) << verdict.report;");
+    if (p.property == Property::none) return;
+    write_entry(writer, entry, p, "entry");
+    write_property(writer, entry, p);
 }
 
 /// A call of a backward pass on the fields of `inputs`.
@@ -249,6 +303,14 @@ void write_backward(Writer& writer, const Entry& entry, const Problem& p) {
                     alone ? fmt::format(".narrow(0, {}, 1)", last) : "");
 }
 
+/// Enumerators of whatever kind, as C++ lists them.
+template <class T>
+std::string list_of(const std::vector<T>& values) {
+    std::vector<std::string> codes;
+    for (const T value : values) codes.push_back(code_of(value));
+    return braced(codes);
+}
+
 void write_bad_call(Writer& writer, const Entry& entry, const Problem& p) {
     writer.include("common/reference/entry_checks.h");
     if (entry.form == Form::backward) {
@@ -257,9 +319,17 @@ void write_bad_call(Writer& writer, const Entry& entry, const Problem& p) {
         writer.line("    {}(q, q, k, v, q, q, options, {});", entry.name, entry.more_arguments);
         writer.line("    return AttentionResult();");
         writer.line("}};");
-        std::vector<std::string> masks;
-        for (const Mask mask : entry.masks) masks.push_back(code_of(mask));
-        writer.line("const EntryTraits traits{{.masks = {{{}}}}};", fmt::join(masks, ", "));
+        writer.line("const EntryTraits traits{{.masks = {}}};", list_of(entry.masks));
+        writer.line("EXPECT_TRUE(refuses_bad_input(entry, traits));  // {}", p.bad_call);
+        return;
+    }
+    if (entry.form == Form::eight_bits) {
+        writer.line(
+            "const auto entry = [](const auto& q, const auto& k, const auto& v, const AttentionOptions& options) {{");
+        writer.line("    return {}(q, k, v, options);", entry.name);
+        writer.line("}};");
+        writer.line("const EntryTraits traits{{.masks = {}, .dtypes = {}}};", list_of(entry.masks),
+                    list_of(entry.dtypes));
         writer.line("EXPECT_TRUE(refuses_bad_input(entry, traits));  // {}", p.bad_call);
         return;
     }
@@ -274,13 +344,16 @@ std::string as_test(const Entry& entry, const Problem& p, const std::string& ori
     writer.include(entry.header);
     writer.line("const PoisonOutputs poison_outputs;");
     if (!p.bad_call.empty()) {
+        write_machine(writer, entry, {});
         write_bad_call(writer, entry, p);
         return writer.text(camel_case(entry.name) + "Fuzz", camel_case("refuses " + p.bad_call), origin);
     }
-    write_machine(writer, p);
+    write_machine(writer, entry, p);
     write_case(writer, p.attention);
     if (entry.form == Form::softmax)
         write_softmax(writer, entry, p);
+    else if (entry.form == Form::eight_bits)
+        write_eight_bits(writer, entry, p);
     else if (entry.form == Form::backward)
         write_backward(writer, entry, p);
     else

@@ -15,6 +15,7 @@
 #include "common/reference/comparison.h"
 #include "common/reference/gradient_cases.h"
 #include "common/reference/gradient_comparison.h"
+#include "common/reference/rotary_tables.h"
 #include "common/simt/device/device_profile.h"
 #include "common/simt/report/launch_log.h"
 #include "common/simt/report/machine_error.h"
@@ -91,6 +92,7 @@ Comparison compared(const Entry& entry, const Operands& operands, const Problem&
         return reference::compare_gradients(called.gradients, operands.q, operands.k, operands.v,
                                             {.out = operands.out, .lse = operands.lse}, operands.dout,
                                             problem.attention.options, operands.dlse);
+    if (entry.compare) return entry.compare(called.result, operands, problem);
     return reference::compare_attention(called.result, operands.q, operands.k, operands.v, problem.attention.options,
                                         operands.kv_lengths);
 }
@@ -103,6 +105,10 @@ Outcome judged(const Entry& entry, const Operands& operands, const Problem& prob
         inputs.emplace_back("v", operands.v);
     }
     if (operands.kv_lengths) inputs.emplace_back("kv_lengths", *operands.kv_lengths);
+    if (operands.cosines.defined()) {
+        inputs.emplace_back("cosines", operands.cosines);
+        inputs.emplace_back("sines", operands.sines);
+    }
     if (entry.form == Form::backward) {
         inputs.emplace_back("out", operands.out);
         inputs.emplace_back("lse", operands.lse);
@@ -166,7 +172,9 @@ Outcome check_property(const Entry& entry, const Operands& operands, const Probl
                               .out = alone(operands.out),
                               .lse = alone(operands.lse),
                               .dout = alone(operands.dout),
-                              .dlse = alone(operands.dlse)};
+                              .dlse = alone(operands.dlse),
+                              .cosines = operands.cosines,
+                              .sines = operands.sines};
             if (operands.kv_lengths) sequence.kv_lengths = alone(*operands.kv_lengths);
             const Called again = call(entry, sequence, problem);
             if (again.failure) return *again.failure;
@@ -256,8 +264,18 @@ Operands make_operands(const Entry& entry, const Problem& problem, torch::Device
         const reference::BackwardInputs x = reference::make_backward_inputs(problem.attention, device);
         return {.q = x.q, .k = x.k, .v = x.v, .out = x.out, .lse = x.lse, .dout = x.dout, .dlse = x.dlse};
     }
-    auto inputs = reference::make_inputs(problem.attention, device);
+    const EightBits& eight_bits = problem.eight_bits;
+    auto inputs = entry.form == Form::eight_bits
+                      ? reference::make_block_inputs(problem.attention, eight_bits.sizes, kScaledRows, device)
+                      : reference::make_inputs(problem.attention, device);
     Operands operands{.q = inputs.q, .k = inputs.k, .v = inputs.v};
+    if (eight_bits.first_query) {
+        const reference::AttentionCase& c = problem.attention;
+        const std::int64_t positions = std::max(*eight_bits.first_query + c.query_length, c.key_length);
+        const reference::RotaryTables tables = reference::rotary_tables(positions, c.head_dim, device);
+        operands.cosines = tables.cosines;
+        operands.sines = tables.sines;
+    }
     if (problem.kv_lengths) {
         operands.kv_lengths = at::tensor(*problem.kv_lengths, torch::kInt64).to(device);
         reference::poison_past_lengths(inputs, *operands.kv_lengths);

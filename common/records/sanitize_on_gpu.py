@@ -35,8 +35,8 @@ PROBLEMS = [
     # Two tiles of 128 queries in each of 80 heads: enough blocks for phases 3 and 4 to take their tiled kernels.
     "--dtype f32 --heads 80 --queries 130 --keys 100 --head-dim 64",
 ]
-# In a phase's folder, where its kernels get runs of their own: `dtypes` that they take, and for some tools the `only` kernel that the tool
-# can judge, by a part of its name.
+# In a phase's folder, where its kernels get runs of their own: `dtypes` that they take, and for some tools the `only` kernels that the tool
+# can judge, each by a part of its name, and in a run of its own.
 APART = "rung/sanitizers.toml"
 LIMIT_S = 300
 
@@ -80,17 +80,22 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default=str(ROOT / "build/common/cli/ladder-profile"), help="the program that profiles")
     parser.add_argument("--sanitizer", default="compute-sanitizer", help="compute-sanitizer (from PATH)")
+    parser.add_argument("--phase", action="append", metavar="N", help="only this phase, one that gets runs of its own; may be given again")
     parser.add_argument("--out", required=True, metavar="FILE", help="where the record goes")
     options = parser.parse_args()
 
     lines, found, report, kernels = [], 0, {}, {}
-    runs = [(phases, says, problem) for phases, says in groups() for problem in PROBLEMS
-            if problem.split()[1] in says.get("dtypes", ELEMENT_TYPES)]
+    chosen = [(phases, says) for phases, says in groups() if not options.phase or phases in options.phase]
+    if options.phase and len(chosen) != len(set(options.phase)):
+        parser.error(f"--phase: these have runs of their own: {', '.join(phases for phases, says in groups() if says)}")
+    problems = [(phases, says, problem) for phases, says in chosen for problem in PROBLEMS
+                if problem.split()[1] in says.get("dtypes", ELEMENT_TYPES)]
+    count_of_runs = 0
     with tempfile.TemporaryDirectory() as folder:
         for tool, what in TOOLS.items():
             lines.append(f"{tool}: {what}")
-            for phases, says, problem in runs:
-                kernel = says.get("only", {}).get(tool)
+            for phases, says, problem, kernel in [(*of, kernel) for of in problems for kernel in of[1].get("only", {}).get(tool, [None])]:
+                count_of_runs += 1
                 verdict, clean, told = sanitize(options, tool, phases, kernel, problem, pathlib.Path(folder))
                 report = told.get("report", report)
                 for phase, names in told.get("kernels", {}).items():
@@ -104,8 +109,7 @@ def main():
     head = [f"compute-sanitizer on {report.get('device_name', 'no device')}, commit "
             f"{report.get('commit', os.environ.get('LADDER_COMMIT', 'unknown'))}, {datetime.date.today()}",
             "kernels: " + "; ".join(f"phase {phase}: {', '.join(sorted(names))}" for phase, names in kernels.items()), ""]
-    tail = ["", f"{found} of {len(TOOLS) * len(runs)} runs found something" if found
-            else f"all {len(TOOLS) * len(runs)} runs clean"]
+    tail = ["", f"{found} of {count_of_runs} runs found something" if found else f"all {count_of_runs} runs clean"]
     pathlib.Path(options.out).write_text("\n".join(head + lines + tail) + "\n")
     print(tail[1])
     sys.exit(1 if found else 0)

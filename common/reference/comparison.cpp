@@ -165,11 +165,11 @@ Comparison compare(const torch::Tensor& actual, const torch::Tensor& oracle, con
 }
 
 Comparison compare_within(const torch::Tensor& actual, const torch::Tensor& oracle, const torch::Tensor& bound,
-                          std::string_view name) {
+                          std::string_view name, std::string_view origin) {
     if (const auto why = misfit(actual, oracle, torch::kFloat32); !why.empty())
         return failed(fmt::format("{}: {}", name, why));
-    return judge(actual.detach().to(torch::kFloat64), oracle.detach().to(torch::kFloat64), bound,
-                 "there, from the roundings of float32", name);
+    return judge(actual.detach().to(torch::kFloat64), oracle.detach().to(torch::kFloat64), bound, std::string(origin),
+                 name);
 }
 
 Comparison compare_attention(const AttentionResult& actual, const torch::Tensor& q, const torch::Tensor& k,

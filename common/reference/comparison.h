@@ -53,8 +53,10 @@ Comparison compare(const torch::Tensor& actual, const torch::Tensor& oracle, con
 ///
 /// @param actual  float32
 /// @param bound   of the oracle's shape, from common/reference/error_bound.h
+/// @param origin  where the bound is from, for the report
 Comparison compare_within(const torch::Tensor& actual, const torch::Tensor& oracle, const torch::Tensor& bound,
-                          std::string_view name = "out");
+                          std::string_view name = "out",
+                          std::string_view origin = "there, from the roundings of float32");
 
 /// Holds an attention result against the oracle by the rule for the dtype of q, `out` and `lse` each with a bound of
 /// its own.

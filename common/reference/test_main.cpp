@@ -87,7 +87,7 @@ int run_all(int argc, char** argv) {
         std::cerr << binary << ": " << tests.skipped_test_count() << " tests skipped; a skipped test is not a pass\n";
         return EXIT_FAILURE;
     }
-    const char* const where = chosen_device.is_cuda() ? " on cuda: " : " without checks: ";
+    const char* const where = chosen_device.is_cuda() ? " on cuda: " : " on cpu: ";
     for (const std::string& test : not_run_here) std::cout << "NOT RUN: " << binary << where << test << '\n';
     if (std::size_t(tests.test_to_run_count()) == not_run_here.size()) return kNotRun;
     return result;
@@ -100,6 +100,12 @@ torch::Device test_device() { return chosen_device; }
 bool not_run_on_gpu(std::string_view why) {
     if (!chosen_device.is_cuda()) return false;
     note_not_run(why);
+    return true;
+}
+
+bool not_run_for_want_of(std::string_view missing) {
+    if (missing.empty()) return false;
+    note_not_run(missing);
     return true;
 }
 

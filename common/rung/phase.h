@@ -8,6 +8,7 @@
 #include "common/rung/bench.h"
 #include "common/rung/case_list.h"
 #include "common/rung/overflow.h"
+#include "common/rung/ring.h"
 #include "common/rung/rung.h"
 #include "common/torch/torch.h"
 
@@ -36,6 +37,10 @@ struct Phase {
     /// The rungs of the tour, in the order in which the chapter brings them.
     std::function<std::vector<Rung>(const RungInput&)> rungs = {};
 
+    /// Rungs that have no place in the tour, and that the profiler looks at all the same, and with it ncu and
+    /// compute-sanitizer.
+    std::function<std::vector<Rung>(const RungInput&)> profiled_besides = {};
+
     /// What the tour adds to its table where this phase and the one before it stand side by side.
     std::string beside_the_phase_before = {};
 
@@ -43,6 +48,7 @@ struct Phase {
     std::vector<bench::Entry> bench_entries = {};
     std::function<void(bench::CaseList&)> bench_cases = {};
     std::function<OverflowDemo(const OverflowRequest&)> overflow = {};
+    std::function<RingDemo()> ring = {};
 };
 
 /// The phases that this program was made of, in their order. Generated from the list, see LadderAddPhase.cmake.

@@ -96,7 +96,14 @@ RungInput random_input(const ProfileProblem& p, const Phase& phase, torch::Devic
 }
 
 std::vector<Rung> rungs_to_profile(const ProfileRequest& request, const Phase& phase) {
-    return rungs_of(phase, random_input(request.problem, phase, request.device));
+    const RungInput input = random_input(request.problem, phase, request.device);
+    std::vector<Rung> rungs = rungs_of(phase, input);
+    if (!phase.profiled_besides) return rungs;
+    for (Rung& rung : phase.profiled_besides(input)) {
+        rung.phase = phase.number;
+        rungs.push_back(std::move(rung));
+    }
+    return rungs;
 }
 
 RungProfile profile_rung(const Rung& rung, const ProfileRequest& request, simt::LaunchLog::Detail detail) {

@@ -71,7 +71,7 @@ struct RungProfile {
 /// every device and every run.
 RungInput random_input(const ProfileProblem& problem, const Phase& phase, torch::Device device);
 
-/// The rungs of the phase, ready to run on random tensors.
+/// The rungs of the phase, and those that it has beside the tour, ready to run on random tensors.
 std::vector<Rung> rungs_to_profile(const ProfileRequest& request, const Phase& phase);
 
 /// Runs the rung once and looks at its launches. A problem that the kernel or the device refuses is a finding, too: it

@@ -17,13 +17,16 @@ namespace fs = std::filesystem;
 /// FNV-1a over the text of a phase's kernels, as measure_registers.py has it.
 std::string fingerprint(const fs::path& repository, const fs::path& phase) {
     std::vector<std::string> files;
-    const auto add_folder = [&](const fs::path& folder) {
-        for (const fs::directory_entry& entry : fs::directory_iterator(folder))
-            if (entry.path().extension() == ".cuh")
-                files.push_back(entry.path().lexically_relative(repository).generic_string());
+    const auto add = [&](const fs::directory_entry& entry) {
+        if (entry.path().extension() == ".cuh")
+            files.push_back(entry.path().lexically_relative(repository).generic_string());
     };
-    add_folder(repository / "common/attention");
-    add_folder(phase);
+    for (const fs::directory_entry& entry : fs::directory_iterator(repository / "common/attention")) add(entry);
+    for (auto entry = fs::recursive_directory_iterator(phase); entry != fs::recursive_directory_iterator(); ++entry)
+        if (entry->path().filename() == "exercises")
+            entry.disable_recursion_pending();
+        else
+            add(*entry);
     std::ranges::sort(files);
 
     std::uint64_t value = 0xcbf29ce484222325;

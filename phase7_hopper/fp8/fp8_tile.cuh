@@ -9,15 +9,14 @@ namespace ladder::SIMT_MACHINE {
 //
 // - A tile's scores have a scale of their own, 2^(e_Q + e_K), and its values one, 2^(e_V). The latter goes into the
 //   weights: P'_ij = P_ij 2^(e_V), so that the products P'_ij V_j of all tiles add up.
-// - A weight must fit e4m3, which reaches to 448; e5m2 reaches further. Weights are up to 2^8, not 1: that leaves 17
-// powers of 2 below
-//   before they vanish, in place of 9.
+// - A weight must fit e4m3, which reaches to 448; e5m2 reaches further. Weights begin at 2^6, not at 1: that leaves 15
+//   powers of 2 below before they vanish, in place of 9.
 //
-//     S_ij         e = S_ij scale 2^(e_Q + e_K) log2(e) + e_V    the weight's exponent
-//     m_i          the largest e so far
-//     P'_ij        2^(e - m_i + 8)
+//     x_ij         S_ij scale 2^(e_Q + e_K) log2(e) + e_V, the weight's exponent
+//     m_i          the largest x_ij so far, or up to kHeadroom less
+//     P'_ij        2^(x_ij - m_i + 6)
 //     l_i          sum of P'_ij 2^(-e_V)
-//     O_i          sum of P'_ij V_j, so that O_i / l_i is the result, and ln 2 (m_i - 8 + log2 l_i) its LSE
+//     O_i          sum of P'_ij V_j, so that O_i / l_i is the result, and ln 2 (m_i - 6 + log2 l_i) its LSE
 
 /// The weight of a score at m_i is 2^this. Those of larger scores are larger: m_i is raised only for scores that are
 /// 2^kHeadroom above it, so that O_i is rarely multiplied. Both together reach 430, and e4m3 448.

@@ -206,6 +206,22 @@ GlobalBytes hopper_fp8_bytes(const torch::Tensor& q, const torch::Tensor& k, con
     return cpu::hopper_fp8_kernel_bytes(a);
 }
 
+GlobalBytes hopper_fp8_forward_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                                     const AttentionOptions& options, const Fp8Options& how) {
+    GlobalBytes bytes = hopper_fp8_bytes(q, k, v, options);
+    const auto add = [&](const torch::Tensor& x, int block_rows, bool turned) {
+        const std::int64_t rows = x.numel() / x.size(3), heads = x.size(0) * x.size(1);
+        const std::int64_t blocks = heads * ((x.size(2) + block_rows - 1) / block_rows);
+        const std::int64_t angles = turned ? x.numel() / 2 : 0;  // a cosine and a sine for each pair of columns
+        bytes.read += std::uint64_t(x.numel() * x.element_size() + angles * 2 * std::int64_t(sizeof(float)));
+        bytes.written += std::uint64_t(rows * columns_for(x.size(3)) + blocks * std::int64_t(sizeof(int)));
+    };
+    add(q, kQueryRows, how.rotary.has_value());
+    add(k, kKeyRows, how.rotary.has_value());
+    add(v, kKeyRows, false);
+    return bytes;
+}
+
 namespace {
 
 ValueCodes values_named(const std::string& name) {

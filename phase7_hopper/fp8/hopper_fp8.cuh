@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "common/attention/dispatch.cuh"
 #include "common/attention/warpgroup_problem.cuh"
 #include "phase7_hopper/fp8/compiled_codes.cuh"
@@ -255,18 +257,31 @@ std::size_t hopper_fp8_shared_bytes(const Fp8Arguments& f) {
     return bytes;
 }
 
-/// Codes of Q once; for each query tile of each query head, those of K and V in the key tiles that it visits; O and LSE
-/// once. Exponents, one for thousands of codes, are left out.
+/// What the blocks of a head read: codes of the queries whose tile visits any key, and of K and V in the key tiles that
+/// each tile of queries visits. Of exponents, each thread of a warpgroup reads that of its queries, and two for each
+/// key tile that its warpgroup multiplies.
+template <class Shape>
+std::uint64_t bytes_read_by_a_head(const AttentionArguments& a) {
+    const int queries = int(a.query_length()), keys = int(a.key_length());
+    std::uint64_t rows = 2 * visited_keys(a, Shape::B_r, Shape::B_c), exponents = 0;
+    for (int first_query = 0; first_query < queries; first_query += Shape::B_r) {
+        const int visited = key_tiles(a.mask, first_query, Shape::B_r, Shape::B_c, queries, keys).visited;
+        if (visited > 0) rows += std::min(Shape::B_r, queries - first_query);
+        for (int row = 0; row < Shape::B_r; row += kQueryBlock) {
+            const int seen = visible_keys(a.mask, first_query + row + kQueryBlock - 1, queries, keys);
+            exponents += 1 + 2 * std::min(visited, (seen + Shape::B_c - 1) / Shape::B_c);
+        }
+    }
+    return rows * Shape::D + exponents * simt::kWarpgroup * sizeof(int);
+}
+
+/// That of all query heads; O and LSE are written once.
 GlobalBytes hopper_fp8_kernel_bytes(const Fp8Arguments& f) {
     GlobalBytes bytes;
     with_first_that_holds(Fp8HeadDims(), f.head_dim(), [&]<int D>(std::integral_constant<int, D>) {
-        using Shape = Fp8Shape<D>;
-        AttentionArguments in_codes = f;
-        in_codes.q.extents[3] = in_codes.k.extents[3] = in_codes.v.extents[3] = D;
-        const GlobalBytes in_16_bits = forward_bytes_in_16_bits(in_codes, Shape::B_r, Shape::B_c);
-        bytes.read = in_16_bits.read / 2;
-        const std::uint64_t rows = std::uint64_t(f.batch() * f.query_heads() * f.query_length());
-        bytes.written = rows * std::uint64_t(2 * f.head_dim() + 4);
+        const std::uint64_t heads = f.batch() * f.query_heads();
+        bytes.read = heads * bytes_read_by_a_head<Fp8Shape<D>>(f);
+        bytes.written = heads * f.query_length() * (2 * f.head_dim() + sizeof(float));
     });
     return bytes;
 }

@@ -39,8 +39,9 @@ struct Fp8Operands {
     double scale = 0.0;                                   ///< factor on the scores; its sign is in the codes of Q
 };
 
-/// Quantizes q, k and v, as hopper_fp8_forward() does and with the same errors. Each block's largest element decides on
-/// its exponent; an infinite element becomes NaN.
+/// Quantizes q, k and v, as hopper_fp8_forward() does and with the same errors. A block's exponent is the smallest
+/// under which its largest finite element fits the codes, from -60 on for q and k and from -100 on for v. What is
+/// infinite becomes NaN; if the rows are rotated, all of its row does.
 Fp8Operands quantize_to_8_bits(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                const AttentionOptions& options = {}, const Fp8Options& how = {});
 
@@ -55,8 +56,9 @@ AttentionResult hopper_fp8_attention(const Fp8Operands& operands, Mask mask = Ma
 ///   k, v          [B, Hkv, Sk, D]   Hq a multiple of Hkv; Sq and Sk may differ either way
 ///   options.mask  none, causal_bottom_right or causal_top_left; rows that see no key give out 0, lse -inf
 ///
-/// Numbers are finite. What is not makes NaN of every row whose tile of queries visits its tile of keys, hidden keys
-/// included. The phase's chapter has what 8 bits cost in accuracy.
+/// Numbers should be finite. A query that is not gives NaN, and so does a key to each row that sees it. An element of V
+/// gives NaN to its column of each row that sees its key, and may do so to other rows whose tile of queries visits its
+/// tile of keys. The phase's chapter has what 8 bits cost in accuracy.
 ///
 /// Runs on the device that holds the tensors. Throws std::invalid_argument on bad input, and std::runtime_error for a
 /// device without wgmma, before anything is launched; on other devices there is phase 6, in 16 bits.
@@ -66,5 +68,9 @@ AttentionResult hopper_fp8_forward(const torch::Tensor& q, const torch::Tensor& 
 /// What hopper_fp8_attention() moves between its kernel and global memory for tensors of these shapes.
 GlobalBytes hopper_fp8_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                              const AttentionOptions& options = {});
+
+/// What hopper_fp8_forward() moves: that, and what makes codes of the tensors reads and writes.
+GlobalBytes hopper_fp8_forward_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                                     const AttentionOptions& options = {}, const Fp8Options& how = {});
 
 }  // namespace ladder

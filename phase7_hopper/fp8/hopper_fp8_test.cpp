@@ -16,11 +16,14 @@
 #include <vector>
 
 #include "common/attention/machine.h"
+#include "common/reference/block_inputs.h"
 #include "common/reference/oracle.h"
+#include "common/reference/rotary_tables.h"
 #include "common/reference/test_device.h"
 #include "common/simt/device/device.h"
 #include "common/simt/device/device_profile.h"
 #include "common/simt/machine/schedule.h"
+#include "common/simt/report/launch_log.h"
 #include "phase7_hopper/fp8/test_codes.h"
 
 namespace ladder {
@@ -164,6 +167,61 @@ TEST(HopperFp8, RepeatsBitwise) {
     const AttentionResult one = hopper_fp8_forward(q, k, k), two = hopper_fp8_forward(q, k, k);
     EXPECT_TRUE(torch::equal(one.out, two.out));
     EXPECT_TRUE(torch::equal(one.lse, two.lse));
+}
+
+TEST(HopperFp8, MovesWhatTheFormulaSays) {
+    if (test_device().is_cuda() || !simt::cpu_machine_checks()) return;
+    const simt::ScopedCpuDevice imitated(simt::device_from(simt::device_profile("h100")));
+    const RotaryTables tables = rotary_tables(520, 40, test_device());
+    const Fp8Options turned{.rotary = Rotary{tables.cosines, tables.sines, 260}};
+    for (const Mask mask : {Mask::none, Mask::causal_bottom_right, Mask::causal_top_left})
+        for (const std::int64_t D : {40, 128, 200})
+            for (const auto& [queries, keys] : {std::pair{70, 330}, {260, 130}}) {
+                const torch::Tensor q = with_outliers({1, 2, queries, D}), k = with_outliers({1, 1, keys, D});
+                const AttentionOptions options{.scale = {}, .mask = mask};
+                const Fp8Options how = D == 40 ? turned : Fp8Options();
+                const simt::LaunchLog log(simt::LaunchLog::Detail::bytes);
+                hopper_fp8_forward(q, k, k, options, how);
+                GlobalBytes moved;
+                for (const simt::LaunchRecord& launch : log.records()) {
+                    moved.read += launch.counters.global_bytes_read();
+                    moved.written += launch.counters.global_bytes_written();
+                }
+                const GlobalBytes expected = hopper_fp8_forward_bytes(q, k, k, options, how);
+                EXPECT_EQ(moved.read, expected.read) << queries << " x " << keys << ", D " << D << ", " << int(mask);
+                EXPECT_EQ(moved.written, expected.written) << queries << " x " << keys << ", D " << D;
+            }
+}
+
+// The codes are as near to the numbers as codes can be, rotated, turned, in blocks of all sizes; and what is not finite
+// stays where it may be.
+TEST(HopperFp8, KeepsItsBounds) {
+    if (!can_run()) return;
+    const simt::ScopedCpuDevice imitated(simt::device_from(simt::device_profile("h100")));
+    AttentionCase problem{.query_heads = 2, .query_length = 70, .key_length = 300};
+    const auto keeps = [&](const BlockSizes& sizes, const Fp8Options& how, const auto& change) {
+        const auto [q, k, v] = make_block_inputs(problem, sizes, fp8::kKeyRows, test_device());
+        change(q, k, v);
+        EXPECT_TRUE(fp8::keeps_its_bounds(q, k, v, problem.options, how)) << problem;
+    };
+    const auto nothing = [](const auto&...) {};
+    for (const auto& [dtype, D] : {std::pair{torch::kFloat16, 40}, {torch::kBFloat16, 129}, {torch::kBFloat16, 256}}) {
+        problem.dtype = dtype;
+        problem.head_dim = D;
+        keeps({.outliers = true}, {}, nothing);
+        keeps({.key_growth = -1, .value_growth = 2}, kPlain, nothing);
+        keeps({.key_growth = 1, .value_growth = -2}, kE5m2, nothing);
+    }
+    problem.head_dim = 64;
+    const RotaryTables tables = rotary_tables(300, 64, test_device());
+    keeps({.outliers = true}, {.rotary = Rotary{tables.cosines, tables.sines, 230}}, nothing);
+    keeps({}, {.rotated = false, .rotary = Rotary{tables.cosines, tables.sines, 0}}, nothing);
+    for (const Mask mask : {Mask::none, Mask::causal_bottom_right}) {
+        problem.options.mask = mask;
+        keeps({}, {}, [](const auto& q, const auto&, const auto&) { q[0][1][33][5].fill_(INFINITY); });
+        keeps({}, {}, [](const auto&, const auto& k, const auto&) { k[0][0][250][5].fill_(NAN); });
+        keeps({}, {}, [](const auto&, const auto&, const auto& v) { v[0][0][40][63].fill_(-INFINITY); });
+    }
 }
 
 TEST(HopperFp8, RotaryEmbeddingIsFused) {

@@ -5,6 +5,7 @@
 #include "common/rung/phase.h"
 #include "common/simt/device/device.h"
 #include "common/simt/device/device_profile.h"
+#include "phase7_hopper/fp8/compare_codes.h"
 #include "phase7_hopper/fp8/hopper_fp8.h"
 #include "phase7_hopper/hopper.h"
 
@@ -66,6 +67,25 @@ std::vector<Rung> rungs(const RungInput& input) {
             input)};
 }
 
+/// Attention in 8 bits has no place in the tour: its errors would be held against those of 16 bits.
+std::vector<Rung> rungs_in_8_bits(const RungInput& input) {
+    const AttentionOptions options{.scale = {},
+                                   .mask = input.causal.value_or(true) ? Mask::causal_bottom_right : Mask::none};
+    const auto forward = [=](const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v) {
+        return on_hopper([&] { return hopper_fp8_forward(q, k, v, options); });
+    };
+    Rung rung =
+        attention_rung("hopper_fp8_forward", "In 8 bits, with a scale for each block of rows.", input, options, forward,
+                       hopper_fp8_forward_bytes(input.q, input.k, input.v, options), growth_with_query_tiles());
+    rung.check = [=, q = input.q, k = input.k, v = input.v](const std::vector<torch::Tensor>& outputs) {
+        return on_hopper([&] { return fp8::compare_in_8_bits({outputs[0], outputs[1]}, q, k, v, options, {}); });
+    };
+    rung.tensor_cores = true;
+    // Q, K and V are read in 16 bits by one kernel, and in 8 by another.
+    for (const char* tensor : {"Q", "K", "V"}) rung.tensor_bytes.erase(tensor);
+    return {rung};
+}
+
 fuzz::Entry fuzz_entry(const char* name, fuzz::AttentionFunction function) {
     fuzz::Entry entry = fuzz::attention_entry(name, "phase7_hopper/hopper", function);
     entry.dtypes = kTypes;
@@ -76,6 +96,37 @@ fuzz::Entry fuzz_entry(const char* name, fuzz::AttentionFunction function) {
         return on_hopper([&] { return call(t, p); });
     };
     return entry;
+}
+
+/// FlashAttention-3 in 8 bits, with the promise that its header makes.
+fuzz::Entry fuzz_entry_in_8_bits() {
+    const auto options_of = [](const fuzz::Operands& t, const fuzz::EightBits& e) {
+        Fp8Options how{.rotated = e.rotated, .values = e.values_in_e5m2 ? ValueCodes::e5m2 : ValueCodes::e4m3};
+        if (e.first_query) how.rotary = Rotary{t.cosines, t.sines, *e.first_query};
+        return how;
+    };
+    return {.name = "hopper_fp8_forward",
+            .header = "phase7_hopper/fp8/hopper_fp8.h",
+            .test_file = "phase7_hopper/fp8/hopper_fp8_test.cpp",
+            .form = fuzz::Form::eight_bits,
+            .dtypes = kTypes,
+            .needs = {simt::Feature::tma, simt::Feature::wgmma},
+            .masks = {Mask::none, Mask::causal_bottom_right, Mask::causal_top_left},
+            .call =
+                [=](const fuzz::Operands& t, const fuzz::Problem& p) {
+                    return on_hopper([&] {
+                        return hopper_fp8_forward(t.q, t.k, t.v, p.attention.options, options_of(t, p.eight_bits));
+                    });
+                },
+            .compare =
+                [=](const AttentionResult& result, const fuzz::Operands& t, const fuzz::Problem& p) {
+                    return on_hopper([&] {
+                        return fp8::compare_in_8_bits(result, t.q, t.k, t.v, p.attention.options,
+                                                      options_of(t, p.eight_bits));
+                    });
+                },
+            .comparison = "fp8::compare_in_8_bits",
+            .comparison_header = "phase7_hopper/fp8/compare_codes.h"};
 }
 
 template <auto Run, auto Bytes>
@@ -182,10 +233,11 @@ Phase describe() {
             .causal_mask = CausalMask::unless_refused,
             .dtypes = kTypes,
             .rungs = rungs,
+            .profiled_besides = rungs_in_8_bits,
             .fuzz_entries = {fuzz_entry("hopper_forward", hopper_forward),
                              fuzz_entry("hopper_overlapped_forward", hopper_overlapped_forward),
                              fuzz_entry("hopper_turns_forward", hopper_turns_forward),
-                             fuzz_entry("hopper_plain_forward", hopper_plain_forward)},
+                             fuzz_entry("hopper_plain_forward", hopper_plain_forward), fuzz_entry_in_8_bits()},
             .bench_entries = {bench_entry<hopper_plain_forward, hopper_plain_bytes>("hopper_plain_forward", "#b9a3d6"),
                               bench_entry<hopper_turns_forward, hopper_turns_bytes>("hopper_turns_forward", "#a184c9"),
                               bench_entry<hopper_overlapped_forward, hopper_overlapped_bytes>(

@@ -87,7 +87,6 @@ std::vector<Rung> rungs(const RungInput& input) {
                 "The same with five products: the warps of dS compute dQ of the tile before while those of P "
                 "make weights.",
                 input, kMma, DqGather::atomics));
-    if (input.q.size(3) > 128) return rungs;
     rungs.push_back(
         rung_of("hopper_backward_atomics",
                 "Hopper alone (the CPU machine imitates one): two warpgroups own 64 keys each, and P and dS are their "
@@ -168,7 +167,6 @@ void bench_cases(bench::CaseList& list) {
     list.add(both, grouped, {Sweep::batch_and_heads});
 
     // Those on tensor cores: as many numbers in a token's heads together whatever the head dimension is.
-    const std::vector<std::string> mma = {"mma_backward", "mma_backward_atomics"};
     const std::vector<std::string> hopper = {"mma_backward", "mma_backward_atomics", "hopper_backward",
                                              "hopper_backward_atomics"};
     const std::int64_t width = sizes.heads * list.either<std::int64_t>(128, 32);
@@ -182,8 +180,8 @@ void bench_cases(bench::CaseList& list) {
     list.add(hopper, wide_problem_of(long_enough, list.either<std::int64_t>(128, 32), Mask::none), {Sweep::ladder});
     for (const Mask mask : {Mask::none, Mask::causal_bottom_right}) {
         for (const auto head_dim : list.either<Lengths>({64, 128, 256}, {32}))
-            list.add(head_dim <= 128 ? hopper : mma, wide_problem_of(long_enough, head_dim, mask), {Sweep::headline});
-        for (const auto head_dim : list.either<Lengths>({64, 128}, {32}))
+            list.add(hopper, wide_problem_of(long_enough, head_dim, mask), {Sweep::headline});
+        for (const auto head_dim : list.either<Lengths>({64, 128, 256}, {32}))
             for (const auto length : list.either<Lengths>({2048, 16384}, {64}))
                 list.add(hopper, wide_problem_of(length, head_dim, mask), {Sweep::length});
     }

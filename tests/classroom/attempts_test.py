@@ -1,7 +1,9 @@
 """What somebody writes who has nearly understood it, and what the judge then says: the check that fails, and words that help. The
 attempts lie in the phases, <phase>/rung/attempts.py.
 
-  python3 attempts_test.py [PHASE.Attempts[.TEST]…]      all of them if none is named; LADDER_BUILD_DIR says where the judge is
+  python3 attempts_test.py [PHASE.Attempts[.TEST]…]      LADDER_BUILD_DIR says where the judge is
+
+If none is named: all of them, or one part where LADDER_TEST_ALL is K/N, as `./ladder test --all --part K/N` sets it.
 """
 
 import importlib.util
@@ -13,6 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "common/classroom"))
 
 import exercises  # noqa: E402
+import share  # noqa: E402
 
 
 def script(phase):
@@ -27,7 +30,8 @@ globals().update(SCRIPTS)  # so that a name on the command line finds them
 
 
 def load_tests(loader, tests, _):
-    tests.addTests(loader.loadTestsFromTestCase(module.Attempts) for module in SCRIPTS.values())
+    attempts = [test for module in SCRIPTS.values() for test in loader.loadTestsFromTestCase(module.Attempts)]
+    tests.addTests(share.of(attempts))
     return tests
 
 

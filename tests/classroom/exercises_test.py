@@ -3,8 +3,8 @@ the solution is in the starting point.
 
   python3 exercises_test.py [EXERCISE…]      LADDER_BUILD_DIR says where the judge is
 
-If none is named: all of them where LADDER_TEST_ALL is set, as `./ladder test --all` does, and otherwise one of each kind, each of another
-phase.
+If none is named: all of them where LADDER_TEST_ALL is set, as `./ladder test --all` does, or one part of them, where it is K/N; and
+otherwise one of each kind, each of another phase.
 """
 
 import os
@@ -17,6 +17,7 @@ sys.path.insert(0, str(ROOT / "common/classroom"))
 
 import exercises  # noqa: E402
 import marks  # noqa: E402
+import share  # noqa: E402
 import workbench  # noqa: E402
 
 SEED = 20260101
@@ -69,7 +70,7 @@ def one_of_each_kind(known):
 
 def main(wanted):
     known = exercises.read()
-    everything = known if os.environ.get("LADDER_TEST_ALL") else one_of_each_kind(known)
+    everything = share.of(known) if os.environ.get("LADDER_TEST_ALL") else one_of_each_kind(known)
     chosen = [exercises.find(known, word) for word in wanted] or everything
     wrong = {}
     with tempfile.TemporaryDirectory() as folder:

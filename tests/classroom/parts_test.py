@@ -1,11 +1,13 @@
 """The classroom's parts that need no kernel: marks, budgets, what a file may contain, sealed parts, the exercises' own files."""
 
+import os
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "common/classroom"))
@@ -15,6 +17,7 @@ import exercises  # noqa: E402
 import marks  # noqa: E402
 import policy  # noqa: E402
 import sealed  # noqa: E402
+import share  # noqa: E402
 import student_copy  # noqa: E402
 import workbench  # noqa: E402
 
@@ -228,6 +231,19 @@ class Exercises(unittest.TestCase):
             self.assertIs(exercises.find(self.KNOWN, word), first)
         with self.assertRaisesRegex(exercises.ExerciseError, 'no exercise "9.9"'):
             exercises.find(self.KNOWN, "9.9")
+
+
+class Share(unittest.TestCase):
+    def shared(self, setting):
+        with unittest.mock.patch.dict(os.environ, {"LADDER_TEST_ALL": setting}):
+            return share.of("abcdefg")
+
+    def test_every_one_is_in_one_part(self):
+        self.assertEqual([self.shared("1/3"), self.shared("2/3"), self.shared("3/3")], [["a", "d", "g"], ["b", "e"], ["c", "f"]])
+
+    def test_all_without_parts(self):
+        self.assertEqual(self.shared("1"), list("abcdefg"))
+        self.assertEqual(self.shared(""), list("abcdefg"))
 
 
 if __name__ == "__main__":

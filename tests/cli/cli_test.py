@@ -110,6 +110,7 @@ class Profile(unittest.TestCase):
                         self.assertLessEqual(tensor[f"sectors_{way}_ideal"], tensor[f"sectors_{way}"], name)
                         self.assertLessEqual(tensor[f"requests_{way}"], tensor[f"sectors_{way}"], name)
                         self.assertEqual(tensor[f"bytes_{way}"] > 0, tensor[f"sectors_{way}"] > 0, name)
+        self.assertIn("hopper_fp8_forward", {p["kernel"] for p in report["phases"]})  # which has no place in the tour
         self.assertNotIn("DIFFER", text)
         self.assertNotIn("\033", text)
 
@@ -211,7 +212,7 @@ class Fuzz(unittest.TestCase):
         self.assertEqual((report["commit"], report["device"], report["seed"]), ("abc123", "cpu", 7))
         self.assertEqual((report["problems"], report["failures"], report["findings"]), (120, 0, []))
         self.assertEqual({e["phase"] for e in report["entries"]}, PHASES)
-        self.assertEqual(len(report["entries"]), 28)
+        self.assertEqual(len(report["entries"]), 29)
         self.assertEqual(sum(e["problems"] + e["refused_too_large"] + e["refused_bad_calls"]
                              for e in report["entries"]), 120)
         for e in report["entries"]:
@@ -231,6 +232,10 @@ class Fuzz(unittest.TestCase):
     def test_one_phase_alone(self):
         _, report = self.fuzz("5", "--seed", "1", "--problems", "10")
         self.assertEqual({e["entry"] for e in report["entries"]}, {"flash_decode", "flash_decode_plain"})
+
+    def test_one_entry_alone(self):
+        _, report = self.fuzz("--entry", "flash_decode", "--entry", "fa2_forward", "--seed", "1", "--problems", "10")
+        self.assertEqual({e["entry"] for e in report["entries"]}, {"flash_decode", "fa2_forward"})
 
     def test_stops_in_time_and_names_its_seed(self):
         text, report = self.fuzz("--seconds", "1")
@@ -259,6 +264,7 @@ class Mistakes(unittest.TestCase):
 
     def test_no_problems(self):
         self.refused("fuzz", "--problems", "0", says=["--problems"])
+        self.refused("fuzz", "--entry", "flash_attention", says=["--entry", "flash_attention", "flash_decode"])
 
     def test_profile_on_a_gpu(self):
         self.refused("run", "--device", "cuda", "--profile", "a100", says=["--"])
@@ -286,7 +292,7 @@ class Launcher(unittest.TestCase):
     def test_help_names_every_command(self):
         result = run("--help", program=LAUNCHER)
         self.assertEqual(result.returncode, 0)
-        for command in ("run", "test", "mutants", "fuzz", "overflow", "bench", "profile", "trace", "train", "quiz", "docs", "doctor"):
+        for command in ("run", "test", "mutants", "fuzz", "overflow", "bench", "profile", "trace", "train", "ring", "quiz", "docs", "doctor"):
             self.assertRegex(result.stdout, rf"(?m)^  \./ladder {command}")
         self.assertNotIn("\033", result.stdout)
 

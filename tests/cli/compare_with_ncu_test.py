@@ -80,6 +80,32 @@ class Verdicts(unittest.TestCase):
         self.assertEqual(self.verdict("global sectors read", 4096, None)["verdict"], "not measured")
 
 
+class BesideTheTour(unittest.TestCase):
+    """Kernels of an entry that is no rung of the tour, one of which it launches for two tensors."""
+
+    def test_kernels_of_8_bits_are_compared(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "f16.cpu.json"
+            subprocess.run([PROGRAM, "profile", "7", "--keys", "140", "--head-dim", "64", "--profile", "h200", "--json", file],
+                           check=True, capture_output=True, env={**os.environ, "LADDER_COMMIT": "abc123"})
+            cpu = json.loads(file.read_text())
+        cpu["phases"] = [rung for rung in cpu["phases"] if rung["kernel"] == "hopper_fp8_forward"]
+        (rung,) = cpu["phases"]
+        self.assertEqual([(launch["instance"], launch["launches"]) for launch in rung["launches"]],
+                         [("quantize_blocks_kernel<f16, e4m3, 64, 64>", 1), ("quantize_blocks_kernel<f16, e4m3, 64, 128>", 2),
+                          ("hopper_fp8_kernel<f16, e4m3, Fp8Shape<64> >", 1)])
+        seen = [{"kernel": launch["kernel"], "metrics": Comparing.metrics_of(script.counted(launch))} for launch in rung["launches"]]
+        for_values = copy.deepcopy(seen[1])
+        for name, value in for_values["metrics"].items():
+            if name.endswith(".sum"):
+                for_values["metrics"][name] = value / 2
+        ncu = [seen[0], for_values, copy.deepcopy(for_values), seen[2]]
+        for launch in script.compare(cpu, cpu, ncu):
+            self.assertEqual({line["verdict"] for line in launch["counters"].values()}, {"equal"}, launch["kernel"])
+        ncu[2]["metrics"][READ] += 1
+        self.assertEqual(script.compare(cpu, cpu, ncu)[1]["counters"]["global sectors read"]["verdict"], "UNEXPLAINED")
+
+
 class Comparing(unittest.TestCase):
     """The counters of a real run on the CPU machine, and an ncu that saw the same, or not quite."""
 

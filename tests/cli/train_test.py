@@ -3,6 +3,7 @@
   python3 train_test.py PATH/ladder-program
 """
 
+import json
 import os
 import pathlib
 import shutil
@@ -54,6 +55,14 @@ class Train(unittest.TestCase):
         self.assertLess(float(rows[-1][1]), float(rows[1][1]))
         for _, ours, theirs in rows[1:]:
             self.assertAlmostEqual(float(ours), float(theirs), delta=2e-3)
+
+    def test_its_record_says_what_it_printed(self):
+        record = json.loads((self.whole / "record.json").read_text())
+        self.assertEqual([run["attention"] for run in record["runs"]], ["FlashLadder", "PyTorch's SDPA"])
+        self.assertEqual((record["steps"], record["seed"]), (STEPS, 0))
+        self.assertIn(f"{record['runs'][0]['held_out_loss']:.3f} on held-out text", self.result.stdout)
+        self.assertIn(f"{100 * record['runs'][1]['share_of_attention']:.0f} %", self.result.stdout)
+        self.assertTrue(record["sample"].startswith("The running maximum"))
 
     def test_the_curve_is_a_picture(self):
         root = xml.etree.ElementTree.parse(self.whole / "loss.svg").getroot()

@@ -252,5 +252,40 @@ TEST(FuzzDraw, CoversTheWholeSpace) {
         EXPECT_GE(seen["profile " + std::string(profile.name)], 500) << profile.name;
 }
 
+TEST(FuzzDraw, CoversWhatIsAskedOfEightBits) {
+    Entry entry = honest_entry(Form::eight_bits);
+    entry.dtypes = {torch::kFloat16, torch::kBFloat16};
+    std::map<std::string, int> seen;
+    for (std::uint64_t number = 0; number < 3000; ++number) {
+        const Problem p = draw_problem({&entry, 1}, 12, number).problem;
+        const EightBits& e = p.eight_bits;
+        const std::int64_t growth = std::abs(e.sizes.value_growth);
+        EXPECT_TRUE(!e.first_query || (p.attention.head_dim % 2 == 0 && *e.first_query >= 0)) << describe(p);
+        EXPECT_LE(growth, p.attention.dtype == torch::kFloat16 ? 2 : 9) << describe(p);
+        ++seen[e.rotated ? "rotated" : "not rotated"];
+        ++seen[e.values_in_e5m2 ? "e5m2" : "e4m3"];
+        ++seen[e.first_query ? *e.first_query > 0 ? "rotary further on" : "rotary from 0" : "no rotary"];
+        ++seen[e.sizes.value_growth > 0 ? "values grow" : e.sizes.value_growth < 0 ? "values shrink" : "values alike"];
+        ++seen[e.sizes.key_growth > 0 ? "keys grow" : e.sizes.key_growth < 0 ? "keys shrink" : "keys alike"];
+        ++seen[e.sizes.outliers ? "outliers" : "no outliers"];
+        if (p.attention.key_length > kScaledRows && growth != 0) ++seen["several scales"];
+        if (p.bad_call.starts_with("rotary_")) ++seen["bad tables"];
+        if (p.non_finite) ++seen["not finite"];
+    }
+    for (const char* what : {"rotated", "not rotated", "e5m2", "e4m3", "rotary further on", "rotary from 0",
+                             "no rotary", "values grow", "values shrink", "values alike", "keys grow", "keys shrink",
+                             "keys alike", "outliers", "no outliers", "several scales", "not finite"})
+        EXPECT_GE(seen[what], 150) << what;
+    EXPECT_GE(seen["bad tables"], 10);
+}
+
+TEST(FuzzDraw, NobodyElseIsAskedForEightBits) {
+    const auto entries = one_of_each_form();
+    for (std::uint64_t number = 0; number < 500; ++number) {
+        const Draw draw = draw_problem(entries, 13, number);
+        EXPECT_EQ(draw.problem.eight_bits, EightBits()) << describe(draw.problem);
+    }
+}
+
 }  // namespace
 }  // namespace ladder::fuzz

@@ -49,7 +49,7 @@ TEST_P(PlantedMistakes, SmallestProblemFailsWhenTriedAgain) {
 INSTANTIATE_TEST_SUITE_P(Table, PlantedMistakes, ::testing::ValuesIn(planted_mistakes()), reference::ByName{});
 
 TEST(Fuzz, HonestEntriesGiveNoReport) {
-    for (const Form form : {Form::attention, Form::softmax, Form::decode, Form::backward}) {
+    for (const Form form : {Form::attention, Form::softmax, Form::decode, Form::backward, Form::eight_bits}) {
         const Entry entry = honest_entry(form);
         const Result result = run({&entry, 1}, {.seed = 5, .problems = 400});
         EXPECT_EQ(result.problems, 400u);
@@ -166,6 +166,15 @@ TEST(FuzzRun, ProblemsOfOtherPhasesArePassedOver) {
     EXPECT_EQ(result.problems, 20u);
     EXPECT_EQ(result.tallies[0].problems + result.tallies[0].bad_calls, 0u);
     EXPECT_TRUE(reference::throws_mentioning([&] { run(entries, {.phases = {2}}); }, {"no entry"}));
+}
+
+TEST(FuzzRun, ProblemsOfOtherEntriesArePassedOver) {
+    std::vector<Entry> entries{honest_entry(), honest_entry(Form::softmax)};
+    entries[1].name = "other";
+    const Result result = run(entries, {.seed = 1, .problems = 20, .entries = {"other"}});
+    EXPECT_EQ(result.problems, 20u);
+    EXPECT_EQ(result.tallies[0].problems + result.tallies[0].bad_calls, 0u);
+    EXPECT_TRUE(reference::throws_mentioning([&] { run(entries, {.entries = {"neither"}}); }, {"no entry"}));
 }
 
 }  // namespace

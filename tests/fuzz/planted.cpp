@@ -7,6 +7,7 @@
 
 #include "common/attention/check.h"
 #include "common/attention/outputs.h"
+#include "common/reference/comparison.h"
 #include "common/reference/gradient_oracle.h"
 #include "common/reference/oracle.h"
 #include "common/simt/simt.h"
@@ -42,6 +43,39 @@ AttentionResult honest_decode(const Operands& t, const Problem& p) {
     if (p.splits && (*p.splits < 1 || *p.splits > 1024))
         throw std::invalid_argument("splits: it is " + std::to_string(*p.splits));
     return attend(t, p.attention.options);
+}
+
+/// The operands as a rotary embedding leaves them, in their dtype. What makes codes of them in the stand-in makes none:
+/// an exact entry has no use for them.
+Operands turned(const Operands& t, const Problem& p) {
+    if (!p.eight_bits.first_query) return t;
+    const auto turn = [&](const torch::Tensor& x, std::int64_t first) {
+        const torch::Tensor x64 = x.to(torch::kFloat64), even = x64.slice(3, 0, {}, 2), odd = x64.slice(3, 1, {}, 2);
+        const torch::Tensor c = t.cosines.narrow(0, first, x.size(2)), s = t.sines.narrow(0, first, x.size(2));
+        return at::stack({even * c - odd * s, even * s + odd * c}, 4).reshape(x.sizes()).to(x.scalar_type());
+    };
+    return {.q = turn(t.q, *p.eight_bits.first_query), .k = turn(t.k, 0), .v = t.v};
+}
+
+AttentionResult honest_eight_bits(const Operands& t, const Problem& p) {
+    check_attention(t.q, t.k, t.v, p.attention.options);
+    if (const auto first = p.eight_bits.first_query) {
+        const std::int64_t positions = std::max(*first + t.q.size(2), t.k.size(2));
+        const auto fits = [&](const torch::Tensor& table) {
+            return table.defined() && table.dim() == 2 && table.scalar_type() == torch::kFloat32 &&
+                   table.stride(1) == 1 && table.size(0) >= positions && 2 * table.size(1) == t.q.size(3);
+        };
+        if (*first < 0 || !fits(t.cosines) || !fits(t.sines))
+            throw std::invalid_argument(
+                "first_query is -1, 15 columns are not even, or a table is undefined, [8], [7, 4] without 8 angles, "
+                "[6, 8] without 7 positions, [7, 8] without 8 positions, Double and not float32, or not contiguous");
+    }
+    return attend(turned(t, p), p.attention.options);
+}
+
+reference::Comparison compare_turned(const AttentionResult& result, const Operands& t, const Problem& p) {
+    const Operands operands = turned(t, p);
+    return reference::compare_attention(result, operands.q, operands.k, operands.v, p.attention.options);
 }
 
 AttentionGradients honest_backward(const Operands& t, const Problem& p) {
@@ -335,6 +369,68 @@ Planted adds_too_much_to_keys_of_the_second_tile() {
                       "planted(x.dout, x.q, x.k, x.v, x.out, x.lse, x.options, {}, x.dlse)"}};
 }
 
+Planted one_scale_for_all_values() {
+    return {.name = "OneScaleForAllValues",
+            .entry = with_mistake(
+                [](const Operands& t, const Problem& p) {
+                    return t.k.size(2) > kScaledRows && p.eight_bits.sizes.value_growth != 0;
+                },
+                [](const Operands& t, const Problem& p) {
+                    const torch::Tensor v = t.v.clone();
+                    v.narrow(2, kScaledRows, 1).mul_(std::exp2(-double(p.eight_bits.sizes.value_growth)));
+                    return attend(turned({.q = t.q, .k = t.k, .v = v, .cosines = t.cosines, .sines = t.sines}, p),
+                                  p.attention.options);
+                },
+                Form::eight_bits),
+            .kind = "wrong answer",
+            .smallest = "f32_q1_k129_d1, values grow by 2^1",
+            .lines = {"make_block_inputs(problem, {.value_growth = 1}, 128, test_device())",
+                      "planted(q, k, v, problem.options, how)"}};
+}
+
+Planted all_queries_from_position_0() {
+    return {.name = "AllQueriesFromPosition0",
+            .entry =
+                with_mistake([](const Operands&, const Problem& p) { return p.eight_bits.first_query.value_or(0) > 0; },
+                             [](const Operands& t, const Problem& p) {
+                                 Problem otherwise = p;
+                                 otherwise.eight_bits.first_query = 0;
+                                 return attend(turned(t, otherwise), p.attention.options);
+                             },
+                             Form::eight_bits),
+            .kind = "wrong answer",
+            .smallest = "f32_q1_k1_d2, rotary from 1",
+            .lines = {"rotary_tables(2, 2, test_device())", ".rotary = Rotary{cosines, sines, 1}"}};
+}
+
+Planted writes_to_its_tables() {
+    return {.name = "WritesToItsTables",
+            .entry = with_mistake([](const Operands& t, const Problem&) { return t.cosines.defined(); },
+                                  [](const Operands& t, const Problem& p) {
+                                      const AttentionResult result = honest_eight_bits(t, p);
+                                      t.sines.add_(1);
+                                      return result;
+                                  },
+                                  Form::eight_bits),
+            .kind = "wrote to its input",
+            .smallest = "f32_q1_k1_d2, rotary from 0",
+            .lines = {".rotary = Rotary{cosines, sines, 0}"}};
+}
+
+Planted takes_a_table_that_is_too_short() {
+    Entry entry = honest_entry(Form::eight_bits);
+    entry.call = [honest = entry.call](const Operands& t, const Problem& p) {
+        if (p.eight_bits.first_query && t.cosines.defined() && t.cosines.dim() == 2 && t.cosines.size(0) == 6)
+            return attend(t, p.attention.options);
+        return honest(t, p);
+    };
+    return {.name = "TakesATableThatIsTooShort",
+            .entry = entry,
+            .kind = "accepted a bad call",
+            .smallest = "bad call rotary_cosines_of_too_few_positions",
+            .lines = {"refuses_bad_input(entry, traits)", "rotary_cosines_of_too_few_positions"}};
+}
+
 }  // namespace
 
 Entry honest_entry(Form form) {
@@ -344,9 +440,15 @@ Entry honest_entry(Form form) {
                 .form = form,
                 .most_work = 200'000,
                 .most_scores = 20'000,
-                .call = form == Form::softmax  ? Call(honest_softmax)
-                        : form == Form::decode ? Call(honest_decode)
-                                               : Call(honest_attention)};
+                .call = form == Form::softmax      ? Call(honest_softmax)
+                        : form == Form::decode     ? Call(honest_decode)
+                        : form == Form::eight_bits ? Call(honest_eight_bits)
+                                                   : Call(honest_attention)};
+    if (form == Form::eight_bits) {
+        entry.compare = compare_turned;
+        entry.comparison = "compare_planted";
+        entry.comparison_header = "planted.h";
+    }
     if (form == Form::backward) {
         entry.call = {};
         entry.differentiate = honest_backward;
@@ -376,7 +478,11 @@ std::vector<Planted> planted_mistakes() {
             wrong_on_a_small_device(),
             ignores_lengths(),
             wrong_with_three_splits_of_two_tiles(),
-            softmax_drops_the_tail()};
+            softmax_drops_the_tail(),
+            one_scale_for_all_values(),
+            all_queries_from_position_0(),
+            writes_to_its_tables(),
+            takes_a_table_that_is_too_short()};
 }
 
 }  // namespace ladder::fuzz

@@ -427,6 +427,137 @@ TEST(PlainBackwardFuzz, F32B2Q5K65D16TopLeftWithAndWithoutBatchNeighbours) {
 #include <cmath>
 
 #include "common/attention/outputs.h"
+#include "common/reference/block_inputs.h"
+#include "common/reference/test_device.h"
+#include "common/simt/device/device.h"
+#include "phase7_hopper/fp8/compare_codes.h"
+#include "phase7_hopper/fp8/hopper_fp8.h"
+
+namespace ladder {
+namespace {
+
+using namespace reference;
+
+// Found by ./ladder fuzz --seed 1 --problem 2.
+TEST(HopperFp8ForwardFuzz, Bf16Q3K130D16) {
+    const PoisonOutputs poison_outputs;
+    const simt::ScopedCpuDevice device(simt::device_from(simt::device_profile("h100")));
+    AttentionCase problem;
+    problem.query_length = 3;
+    problem.key_length = 130;
+    problem.head_dim = 16;
+    problem.dtype = torch::kBFloat16;
+    const auto [q, k, v] = make_block_inputs(problem, {}, 128, test_device());
+    const Fp8Options how{};
+    const AttentionResult result = hopper_fp8_forward(q, k, v, problem.options, how);
+    const Comparison verdict = fp8::compare_in_8_bits(result, q, k, v, problem.options, how);
+    EXPECT_TRUE(verdict.passed) << verdict.report;
+}
+
+}  // namespace
+}  // namespace ladder
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "common/attention/outputs.h"
+#include "common/reference/block_inputs.h"
+#include "common/reference/call_memory.h"
+#include "common/reference/checks.h"
+#include "common/reference/rotary_tables.h"
+#include "common/reference/test_device.h"
+#include "common/simt/device/device.h"
+#include "phase7_hopper/fp8/compare_codes.h"
+#include "phase7_hopper/fp8/hopper_fp8.h"
+
+namespace ladder {
+namespace {
+
+using namespace reference;
+
+// Found by ./ladder fuzz --seed 1 --problem 2.
+TEST(HopperFp8ForwardFuzz, Bf16B2Q3K130D16NotRotatedValuesInE5m2RotaryFrom127KeysGrowBy2Minus1ValuesGrowBy29OutliersV1012915NaNWithAndWithoutBatchNeighbours) {
+    const PoisonOutputs poison_outputs;
+    const simt::ScopedCpuDevice device(simt::device_from(simt::device_profile("h100")));
+    AttentionCase problem;
+    problem.batch = 2;
+    problem.query_length = 3;
+    problem.key_length = 130;
+    problem.head_dim = 16;
+    problem.dtype = torch::kBFloat16;
+    const auto [q, k, v] = make_block_inputs(problem, {.key_growth = -1, .value_growth = 9, .outliers = true}, 128, test_device());
+    v[1][0][129][15].fill_(NAN);
+    const auto [cosines, sines] = rotary_tables(130, 16, test_device());
+    const Fp8Options how{.rotated = false, .values = ValueCodes::e5m2, .rotary = Rotary{cosines, sines, 127}};
+    const AttentionResult result = hopper_fp8_forward(q, k, v, problem.options, how);
+    const Comparison verdict = fp8::compare_in_8_bits(result, q, k, v, problem.options, how);
+    EXPECT_TRUE(verdict.passed) << verdict.report;
+    const AttentionEntry entry = [&](const auto& q, const auto& k, const auto& v, const auto& options) {
+        return hopper_fp8_forward(q, k, v, options, how);
+    };
+    const auto alone = [](const torch::Tensor& batch) { return batch.narrow(0, 1, 1); };
+    const AttentionResult again = entry(alone(q), alone(k), alone(v), problem.options);
+    EXPECT_TRUE(same_bits(alone(result.out), again.out));
+    EXPECT_TRUE(same_bits(alone(result.lse), again.lse));
+}
+
+}  // namespace
+}  // namespace ladder
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "common/attention/outputs.h"
+#include "common/reference/block_inputs.h"
+#include "common/reference/call_memory.h"
+#include "common/reference/checks.h"
+#include "common/reference/rotary_tables.h"
+#include "common/reference/test_device.h"
+#include "common/simt/device/device.h"
+#include "phase7_hopper/fp8/compare_codes.h"
+#include "phase7_hopper/fp8/hopper_fp8.h"
+
+namespace ladder {
+namespace {
+
+using namespace reference;
+
+// Found by ./ladder fuzz --seed 1 --problem 2.
+TEST(HopperFp8ForwardFuzz, Bf16B2Q3K130D16NotRotatedValuesInE5m2RotaryFrom127KeysGrowBy2Minus1ValuesGrowBy29OutliersV1012915NaNCalledTwiceOnH200) {
+    const PoisonOutputs poison_outputs;
+    const simt::ScopedCpuDevice device(simt::device_from(simt::device_profile("h200")));
+    AttentionCase problem;
+    problem.batch = 2;
+    problem.query_length = 3;
+    problem.key_length = 130;
+    problem.head_dim = 16;
+    problem.dtype = torch::kBFloat16;
+    const auto [q, k, v] = make_block_inputs(problem, {.key_growth = -1, .value_growth = 9, .outliers = true}, 128, test_device());
+    v[1][0][129][15].fill_(NAN);
+    const auto [cosines, sines] = rotary_tables(130, 16, test_device());
+    const Fp8Options how{.rotated = false, .values = ValueCodes::e5m2, .rotary = Rotary{cosines, sines, 127}};
+    const AttentionResult result = hopper_fp8_forward(q, k, v, problem.options, how);
+    const Comparison verdict = fp8::compare_in_8_bits(result, q, k, v, problem.options, how);
+    EXPECT_TRUE(verdict.passed) << verdict.report;
+    const AttentionEntry entry = [&](const auto& q, const auto& k, const auto& v, const auto& options) {
+        return hopper_fp8_forward(q, k, v, options, how);
+    };
+    const simt::ScopedCpuWorkers other_workers(2);
+    const AttentionResult again = entry(q, k, v, problem.options);
+    EXPECT_TRUE(same_bits(result.out, again.out));
+    EXPECT_TRUE(same_bits(result.lse, again.lse));
+}
+
+}  // namespace
+}  // namespace ladder
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "common/attention/outputs.h"
 #include "common/reference/entry_checks.h"
 #include "phase3_fa2/fa2.h"
 
@@ -466,6 +597,34 @@ TEST(PlainBackwardFuzz, RefusesScaleNan) {
     };
     const EntryTraits traits{.masks = {Mask::none, Mask::causal_bottom_right, Mask::causal_top_left}};
     EXPECT_TRUE(refuses_bad_input(entry, traits));  // scale_nan
+}
+
+}  // namespace
+}  // namespace ladder
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "common/attention/outputs.h"
+#include "common/reference/entry_checks.h"
+#include "common/simt/device/device.h"
+#include "phase7_hopper/fp8/hopper_fp8.h"
+
+namespace ladder {
+namespace {
+
+using namespace reference;
+
+// Found by ./ladder fuzz --seed 1 --problem 2.
+TEST(HopperFp8ForwardFuzz, RefusesRotaryOfOddColumns) {
+    const PoisonOutputs poison_outputs;
+    const simt::ScopedCpuDevice device(simt::device_from(simt::device_profile("h100")));
+    const auto entry = [](const auto& q, const auto& k, const auto& v, const AttentionOptions& options) {
+        return hopper_fp8_forward(q, k, v, options);
+    };
+    const EntryTraits traits{.masks = {Mask::none, Mask::causal_bottom_right, Mask::causal_top_left}, .dtypes = {torch::kFloat16, torch::kBFloat16}};
+    EXPECT_TRUE(refuses_bad_input(entry, traits));  // rotary_of_odd_columns
 }
 
 }  // namespace

@@ -22,6 +22,12 @@ std::string printed() {
                 decode = entry_of("flash_decode", "phase5_decoding/decode", Form::decode),
                 softmax = entry_of("safe_softmax", "phase0_softmax/softmax", Form::softmax),
                 of_backward = entry_of("plain_backward", "phase8_backward/backward", Form::backward);
+    Entry eight_bits = entry_of("hopper_fp8_forward", "phase7_hopper/fp8/hopper_fp8", Form::eight_bits);
+    eight_bits.dtypes = {torch::kFloat16, torch::kBFloat16};
+    eight_bits.needs = {simt::Feature::tma, simt::Feature::wgmma};
+    eight_bits.masks = {Mask::none, Mask::causal_bottom_right, Mask::causal_top_left};
+    eight_bits.comparison = "fp8::compare_in_8_bits";
+    eight_bits.comparison_header = "phase7_hopper/fp8/compare_codes.h";
     Entry backward = of_backward;
     backward.masks = {Mask::none, Mask::causal_bottom_right, Mask::causal_top_left};
     std::string text;
@@ -92,10 +98,27 @@ std::string printed() {
     gradients.attention.seed = 1;
     add(backward, gradients);
 
+    Problem codes;
+    codes.attention = {.query_length = 3, .key_length = 130, .head_dim = 16, .dtype = torch::kBFloat16};
+    add(eight_bits, codes);
+    codes.attention.batch = 2;
+    codes.eight_bits = {.rotated = false,
+                        .values_in_e5m2 = true,
+                        .first_query = 127,
+                        .sizes = {.key_growth = -1, .value_growth = 9, .outliers = true}};
+    codes.non_finite = NonFinite{.argument = NonFinite::Argument::v, .index = {1, 0, 129, 15}};
+    codes.property = Property::ignores_batch_neighbours;
+    add(eight_bits, codes);
+    codes.property = Property::repeats_bitwise;
+    codes.profile = "h200";
+    add(eight_bits, codes);
+
     Problem bad;
     bad.bad_call = "scale_nan";
     add(fa2, bad);
     add(backward, bad);
+    bad.bad_call = "rotary_of_odd_columns";
+    add(eight_bits, bad);
     return text;
 }
 

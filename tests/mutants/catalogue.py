@@ -20,6 +20,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PHASES = "common/rung/phases.txt"  # their folders, one a line
 CATALOGUE = "rung/mutants.toml"    # in a phase's folder
 TRIALS = "rung/trials.cpp"         # beside it: what the phase's kernels are put through
+HOST_CATALOGUE = "rung/host_mutants.toml"  # of a phase's host code, where that has enough of its own
+HOST_TRIALS = "rung/host_trials.cpp"
 
 ELEMENTS = ("f32", "f16", "bf16")
 TILE_HEAD_DIMS = (32, 128)  # that kernels of register tiles are compiled for
@@ -32,6 +34,19 @@ MUTANTS_PER_PROGRAM = 24  # they share the time that headers take to compile, an
 SHARED = "attention"  # the chapter of what phases share, and of their host entries
 SHARED_CATALOGUE = f"tests/mutants/catalogue/{SHARED}.toml"
 SHARED_TRIALS = f"tests/mutants/{SHARED}_trials.cpp"
+
+
+HOST = "_host"  # what the chapter of a phase's host code is called after the phase
+
+
+def chapter_of(mutant):
+    """Where a mutant's entry stands, and what it is put through."""
+    if mutant.phase == SHARED:
+        return SHARED_CATALOGUE, SHARED_TRIALS
+    if mutant.phase.endswith(HOST):
+        room = mutant.phase.removesuffix(HOST)
+        return f"{room}/{HOST_CATALOGUE}", f"{room}/{HOST_TRIALS}"
+    return f"{mutant.phase}/{CATALOGUE}", f"{mutant.phase}/{TRIALS}"
 
 
 class CatalogueError(Exception):
@@ -96,22 +111,24 @@ class Phase:
         return f"{self.folder}/{TRIALS}"
 
 
+@dataclasses.dataclass(frozen=True)
 class HostCode(Phase):
     """Host code with one change each. It has no switchboard: a program holds the changed file in the place of the right
     one, with all phases and their right kernels."""
-
-    def __init__(self, mutants):
-        super().__init__(folder=SHARED, kernels=[], mutants=mutants)
+    folder: str = SHARED
+    kernels: list = dataclasses.field(default_factory=list)
+    mutants: list = dataclasses.field(default_factory=list)
+    room: str = SHARED  # the phase whose host code it is, or what phases share
 
     def programs(self):
         """The first has no change: it shows that the trials are sound."""
-        return {f"mutants_{SHARED}_original": []} | {f"mutants_{SHARED}_{m.name}": [m] for m in self.mutants}
+        return {f"mutants_{self.folder}_original": []} | {f"mutants_{self.folder}_{m.name}": [m] for m in self.mutants}
 
     def catalogue(self):
-        return SHARED_CATALOGUE
+        return SHARED_CATALOGUE if self.room == SHARED else f"{self.room}/{HOST_CATALOGUE}"
 
     def trials(self):
-        return SHARED_TRIALS
+        return SHARED_TRIALS if self.room == SHARED else f"{self.room}/{HOST_TRIALS}"
 
 
 def faults(root=ROOT):
@@ -184,7 +201,7 @@ class _Checker:
             table = tomllib.loads((self.root / SHARED_CATALOGUE).read_text())
         except tomllib.TOMLDecodeError as error:
             self.problems.append(f"{where}not TOML: {error}")
-            return HostCode([]), []
+            return HostCode(), []
         kernels = {p.folder: self.files(p.folder, p.kernels) for p in phases}
         host = {str(path.relative_to(self.root)) for folder in ("common/attention", *kernels)
                 for path in (self.root / folder).glob("*.cpp") if not path.name.endswith("_test.cpp")}
@@ -197,7 +214,21 @@ class _Checker:
         for mutant in mutants:
             if any(mutant.name == other.name for p in phases if p.folder == mutant.phase for other in p.mutants):
                 self.problems.append(f'{where}mutant "{mutant.name}": {mutant.phase} has one of that name')
-        return HostCode([m for m in mutants if m.phase == SHARED]), [m for m in mutants if m.phase != SHARED]
+        return HostCode(mutants=[m for m in mutants if m.phase == SHARED]), [m for m in mutants if m.phase != SHARED]
+
+    def host_code(self, room):
+        """A phase's host code: its own files, and those that carry tensors between ranks."""
+        catalogue = f"{room}/{HOST_CATALOGUE}"
+        try:
+            table = tomllib.loads((self.root / catalogue).read_text())
+        except tomllib.TOMLDecodeError as error:
+            self.problems.append(f"{catalogue}: not TOML: {error}")
+            return HostCode(folder=room + HOST, room=room)
+        host = {str(path.relative_to(self.root)) for folder in ("common/distributed", room)
+                for path in (self.root / folder).glob("*.cpp") if not path.name.endswith("_test.cpp")}
+        folder = room + HOST
+        return HostCode(folder=folder, room=room,
+                        mutants=self.entries(f"{catalogue}: ", table, lambda entry: (folder, {None: host})))
 
     def entries(self, where, table, place):
         """The mutants of a file. `place` says for an entry whose they are and, by kernel, which files they may change."""
@@ -288,6 +319,11 @@ def read(root=ROOT):
             next(phase for phase in phases if phase.folder == mutant.phase).mutants.append(mutant)
         phases.append(host_code)
         problems += checker.problems
+    for folder in phase_folders(root):
+        if (root / folder / HOST_CATALOGUE).exists():
+            checker.problems = []
+            phases.append(checker.host_code(folder))
+            problems += checker.problems
     return phases, problems
 
 
@@ -295,7 +331,7 @@ def select(phases, chosen, part):
     """{program: its mutants} of the chosen phases (none: all), or of one part (k, n) of them."""
     programs = {}
     for phase in phases:
-        if not chosen or phase.folder in chosen:
+        if not chosen or phase.folder in chosen or getattr(phase, "room", None) in chosen:
             programs |= phase.programs()
     if part is None:
         return programs

@@ -1,7 +1,8 @@
 """Writes the source of one program of wrong kernels.
 
   python3 generate.py programs                  "<phase> <program>" for each program, and for each phase's original;
-                                                "attention <program> <file>" for host code
+                                                "host <program> <trials> <file>" for host code, without a file for
+                                                its original
   python3 generate.py source PROGRAM FILE       FILE and FILE.d, the files that it was made of
 
 A mutant is the phase's kernels in one piece: every .cuh file that they include, with the one change, in a namespace of its
@@ -150,7 +151,7 @@ def main(arguments):
         for phase in phases:
             if isinstance(phase, catalogue.HostCode):
                 for program, mutants in phase.programs().items():
-                    print(phase.folder, program, *(m.file for m in mutants))
+                    print("host", program, phase.trials(), *(m.file for m in mutants))
                 continue
             print(phase.folder, original_of(phase))
             for program in phase.programs():

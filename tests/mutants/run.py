@@ -104,9 +104,7 @@ class Result:
         expected = self.mutant.caught_by
         if self.killed_by == expected and (self.factor is None or self.factor >= LEAST_FACTOR):
             return None
-        host = self.mutant.phase == catalogue.SHARED
-        file = catalogue.SHARED_CATALOGUE if host else f"{self.mutant.phase}/{catalogue.CATALOGUE}"
-        trials = catalogue.SHARED_TRIALS if host else f"{self.mutant.phase}/{catalogue.TRIALS}"
+        file, trials = catalogue.chapter_of(self.mutant)
         if self.killed_by == expected:
             return (f"its result is only {self.factor:.3g} times its bound from the right one, in trial {self.trial}: less "
                     f"than {LEAST_FACTOR} could be taken for rounding. Add a trial that shows the mistake more plainly to "

@@ -5,6 +5,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stdexcept>
+#include <string_view>
 
 #include "common/cli/bench/contestant.h"
 
@@ -93,7 +95,13 @@ Tensors differentiable(const std::function<torch::Tensor(const Tensors&)>& forwa
 }
 
 Tensors differentiate(const Tensors& t) {
-    return torch::autograd::grad({t[0]}, {t[1], t[2], t[3]}, {t[4]}, /*retain_graph=*/true);
+    try {
+        return torch::autograd::grad({t[0]}, {t[1], t[2], t[3]}, {t[4]}, /*retain_graph=*/true);
+    } catch (const c10::Error& error) {
+        // PyTorch 2.11's engine loses what a node throws on a GPU, and finds itself without a result.
+        if (std::string_view(error.what()).find("isTensorList()") == std::string_view::npos) throw;
+        throw std::runtime_error("its backward pass failed, presumably out of memory: PyTorch lost the reason");
+    }
 }
 
 Contestant contestant(const Backend& backend, const Problem& p, torch::Device device) {

@@ -1,0 +1,48 @@
+#include "phase9_ring/merge.h"
+
+#include <limits>
+
+#include "common/attention/machine.h"
+#include "phase9_ring/merge_arguments.h"
+
+namespace ladder {
+
+// merge.cuh, compiled once per machine.
+namespace cpu {
+void launch_merge(const MergeArguments&);
+}  // namespace cpu
+namespace cuda {
+[[gnu::weak]] void launch_merge(const MergeArguments&);
+}  // namespace cuda
+
+SoFar::SoFar(const torch::Tensor& q) : q_(q) {}
+
+AttentionResult SoFar::nothing() const {
+    const auto in_float32 = q_.options().dtype(torch::kFloat32);
+    return {.out = at::zeros(q_.sizes(), in_float32),
+            .lse = at::full(q_.sizes().slice(0, 3), -std::numeric_limits<float>::infinity(), in_float32)};
+}
+
+void SoFar::merge(std::int64_t first, const AttentionResult& part) {
+    const std::int64_t rows = part.out.size(2);
+    if (!sum_.out.defined() && rows == q_.size(2)) {  // the first part of all rows: there is nothing to merge it with
+        sum_ = {.out = part.out.to(torch::kFloat32), .lse = part.lse};
+        return;
+    }
+    if (!sum_.out.defined()) sum_ = nothing();
+    const torch::Tensor out = sum_.out.narrow(2, first, rows), lse = sum_.lse.narrow(2, first, rows);
+    run_on(q_.device(), cpu::launch_merge, cuda::launch_merge,
+           MergeArguments{.out_before = tensor_argument("O", out),
+                          .lse_before = tensor_argument("LSE", lse),
+                          .out_part = tensor_argument("O_part", part.out),
+                          .lse_part = tensor_argument("LSE_part", part.lse),
+                          .out = tensor_argument("O", out),
+                          .lse = tensor_argument("LSE", lse)});
+}
+
+AttentionResult SoFar::result() const {
+    const AttentionResult all = sum_.out.defined() ? sum_ : nothing();
+    return {.out = all.out.to(q_.scalar_type()), .lse = all.lse};
+}
+
+}  // namespace ladder
