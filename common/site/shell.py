@@ -73,6 +73,7 @@ def with_headings(text):
     text = re.sub(r'<div class="title">(.*?)</div>', r'<h1 class="title">\1</h1>', text, count=1, flags=re.DOTALL)
     if "<h1" not in text:  # an alphabetical list of the reference
         name = re.search(r"<title>(.*?) · ", text).group(1)
+        text = re.sub(r"<h3>(<a id=.*?)</h3>", r"<h2>\1</h2>", text)
         text = text.replace('<div class="contents">', f'<div class="header"><h1 class="title">{name}</h1></div>\n<div class="contents">', 1)
     return text
 
@@ -99,6 +100,7 @@ def finished(text, file, resolve):
     number = iter(range(len(text)))
     text = re.sub(r'<img [^>]*style="pointer-events: none;" class="inline"[^>]*>', lambda m: picture(m.group(0), next(number)), text)
     text = re.sub(r'<t[dh] class="markdownTable\w+(?=">(.*?)</t[dh]>)', lambda m: m.group(0) + short(m.group(1)), text)
+    text = text.replace('<iframe scrolling="no"', '<iframe title="Diagram" loading="lazy" scrolling="no"')
     text = re.sub(r"<th([^>]*)></th>", r"<td\1></td>", text)
     for name in re.findall(r'<a href="#([\w-]+)">', text):  # Doxygen's summary names sections that it then leaves out
         if f'id="{name}"' not in text and f'name="{name}"' not in text:

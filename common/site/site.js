@@ -87,7 +87,7 @@
 
     // A reader without a mouse scrolls with the arrow keys, once the box can have the focus.
     function letScrollersHaveFocus() {
-        for (const box of document.querySelectorAll(".fragment, table.markdownTable, table.markdownTable > tbody, p.formulaDsp")) {
+        for (const box of document.querySelectorAll(".fragment, table.markdownTable, table.markdownTable > tbody, p.formulaDsp, .dyncontent, .dyncontent > .center")) {
             if (box.scrollWidth > box.clientWidth + 1) box.tabIndex = 0;
             else box.removeAttribute("tabindex");
         }

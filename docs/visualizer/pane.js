@@ -41,10 +41,10 @@ class Pane {
       <section class="card events-card" hidden><div class="pair-of"><div><h3>In this moment</h3><div class="events"></div></div>
         <div><h3>Source <small class="source-name"></small></h3><div class="source"></div></div></div></section>
       <div class="columns"><div class="column">
-      <section class="card"><h3>Global memory</h3><div class="scroll global" tabindex="0" role="region" aria-label="Global memory"></div>
+      <section class="card"><h3>Global memory</h3><div class="scroll global" tabindex="0" role="group" aria-label="Global memory"></div>
         <div class="legend"><span><i class="read"></i>read now</span><span><i class="write"></i>written now</span>
           <span><i class="touched"></i>read before</span><span><i class="stored"></i>written before</span></div></section>
-      <section class="card shared-card"><h3>Shared memory of the block <small></small></h3><div class="scroll shared" tabindex="0" role="region" aria-label="Shared memory"></div></section>
+      <section class="card shared-card"><h3>Shared memory of the block <small></small></h3><div class="scroll shared" tabindex="0" role="group" aria-label="Shared memory"></div></section>
       </div><div class="column">
       <section class="card scores-card"><h3>Scores and state of the rows <small></small></h3>
         <div class="maps">
@@ -54,7 +54,7 @@ class Pane {
         <div class="numbers"></div>
         <div class="legend"><span><i class="scale"></i>score, below to above zero</span>
           <span><i class="masked"></i>masked: −∞</span><span><i></i>never computed</span><span class="nan-key" hidden><i class="nan"></i>NaN</span></div></section>
-      <section class="card"><h3>Bytes so far <small class="barriers"></small></h3><div class="scroll" tabindex="0" role="region" aria-label="Bytes so far"><table class="counters"></table></div></section>
+      <section class="card"><h3>Bytes so far <small class="barriers"></small></h3><div class="scroll" tabindex="0" role="group" aria-label="Bytes so far"><table class="counters"></table></div></section>
       </div></div>`;
     this.element.querySelector(".to-fault").onclick = () => toFault(this);
     this.strips = new Strips(this);

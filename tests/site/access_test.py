@@ -46,8 +46,7 @@ class Access(unittest.TestCase):
         import pages
         cls.book = [SITE / pages.html_file(page) for page in pages.all_pages()]
         reference = sorted(set(SITE.glob("*.html")) - set(cls.book))
-        cls.lists = [SITE / f"{name}.html" for name in ("namespaces", "annotated", "files", "namespacemembers")]
-        cls.reference = cls.lists + reference[::50]
+        cls.reference = [SITE / f"{name}.html" for name in ("namespaces", "annotated", "files", "namespacemembers")] + reference[::50]
 
     def visit(self, pages, size, dark):
         with webdriver.Browser(*size, dark=dark) as browser:
@@ -65,8 +64,8 @@ class Access(unittest.TestCase):
         self.visit([page for page in self.book if page.name.startswith(("index", "phase"))], PHONE, dark=True)
 
     def test_the_reference(self):
-        self.visit(self.reference, DESKTOP, dark=False)
-        self.visit(self.lists, DESKTOP, dark=True)
+        for dark in (False, True):
+            self.visit(self.reference, DESKTOP, dark)
 
     def test_traces(self):
         traces = sorted((SITE / "traces").glob("*.html"))

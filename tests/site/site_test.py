@@ -164,7 +164,7 @@ class Site(unittest.TestCase):
                 browser.visit((SITE / page).as_uri())
                 if choose:
                     browser.run("document.getElementById('theme').click()")
-                self.assertEqual(browser.run("return document.documentElement.classList.contains('dark-mode')"), dark, (page, choose))
+                self.assertEqual(browser.run("return getComputedStyle(document.documentElement).colorScheme"), "dark" if dark else "light", (page, choose))
 
     def test_search_finds_prose_headings_and_names(self):
         """The page that explains a word is among the first places; what no page has is not found."""
