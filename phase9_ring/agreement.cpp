@@ -1,5 +1,6 @@
 #include "phase9_ring/agreement.h"
 
+#include <algorithm>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -39,18 +40,28 @@ std::string words_of(const char* call, const torch::Tensor& q, const torch::Tens
     return words.str();
 }
 
-/// The length of the whole, of which each rank must hold what cut_sequence() gives it.
+/// "4, 3 and 4"
+std::string listed(const std::vector<std::int64_t>& numbers) {
+    std::string text;
+    for (std::size_t i = 0; i < numbers.size(); ++i)
+        text += (i == 0 ? "" : i + 1 == numbers.size() ? " and " : ", ") + std::to_string(numbers[i]);
+    return text;
+}
+
+/// The length of the whole, of which each rank must hold what cut_sequence() gives it. Which rank is at fault where one
+/// does not, nobody can tell from lengths alone: the error has them all.
 std::int64_t whole_length(const char* what, const std::vector<std::int64_t>& held, const char* call, Parts parts) {
     std::int64_t whole = 0;
     for (const std::int64_t length : held) whole += length;
     const int ranks = int(held.size());
-    for (int rank = 0; rank < ranks; ++rank) {
-        const std::int64_t expected = length_of(part_of(parts, whole, rank, ranks));
-        if (held[rank] != expected)
-            throw distributed::RankError(
-                rank, std::string(call) + ": rank " + std::to_string(rank) + " holds " + std::to_string(held[rank]) +
-                          ' ' + what + " of " + std::to_string(whole) + "; cut over " + std::to_string(ranks) +
-                          " ranks it holds " + std::to_string(expected) + ", see cut_sequence()");
+    std::vector<std::int64_t> expected;
+    for (int rank = 0; rank < ranks; ++rank) expected.push_back(length_of(part_of(parts, whole, rank, ranks)));
+    if (held != expected) {
+        const auto first = std::ranges::mismatch(held, expected).in1 - held.begin();
+        throw distributed::RankError(int(first), std::string(call) + ": ranks 0 to " + std::to_string(ranks - 1) +
+                                                     " hold " + listed(held) + ' ' + what + "; of " +
+                                                     std::to_string(whole) + ", cut over " + std::to_string(ranks) +
+                                                     " ranks, they hold " + listed(expected) + ": see cut_sequence()");
     }
     return whole;
 }

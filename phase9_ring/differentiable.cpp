@@ -49,8 +49,8 @@ struct Function : torch::autograd::Function<Function> {
 
 }  // namespace
 
-AttentionResult differentiable(const SharedAttention& how, const torch::Tensor& q, const torch::Tensor& k,
-                               const torch::Tensor& v, const distributed::Group& group, const RingOptions& options) {
+AttentionResult with_autograd(const SharedAttention& how, const torch::Tensor& q, const torch::Tensor& k,
+                              const torch::Tensor& v, const distributed::Group& group, const RingOptions& options) {
     const variable_list results = Function::apply(q, k, v, c10::make_intrusive<Call>(how, group, options));
     return {.out = results[0], .lse = results[1]};
 }

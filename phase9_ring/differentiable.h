@@ -15,7 +15,7 @@ struct SharedAttention {
 };
 
 /// Runs the forward pass, and lets autograd run the backward pass. `how` must live as long as the program.
-AttentionResult differentiable(const SharedAttention& how, const torch::Tensor& q, const torch::Tensor& k,
-                               const torch::Tensor& v, const distributed::Group& group, const RingOptions& options);
+AttentionResult with_autograd(const SharedAttention& how, const torch::Tensor& q, const torch::Tensor& k,
+                              const torch::Tensor& v, const distributed::Group& group, const RingOptions& options);
 
 }  // namespace ladder

@@ -63,7 +63,7 @@ constexpr SharedAttention kGathered{.forward = forward, .backward = backward};
 
 AttentionResult gathered_attention(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                    const Group& group, const RingOptions& options) {
-    return differentiable(kGathered, q, k, v, group, options);
+    return with_autograd(kGathered, q, k, v, group, options);
 }
 
 }  // namespace ladder

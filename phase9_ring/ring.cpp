@@ -128,7 +128,7 @@ constexpr SharedAttention kRing{.forward = forward, .backward = backward};
 
 AttentionResult ring_attention(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                const Group& group, const RingOptions& options) {
-    return differentiable(kRing, q, k, v, group, options);
+    return with_autograd(kRing, q, k, v, group, options);
 }
 
 }  // namespace ladder

@@ -92,7 +92,7 @@ class Group {
 std::string note_of_a_rank_that_ended(int rank);
 
 /// Throws RankError unless all of `words`, what the ranks said, are the same: names those who differ from most.
-/// `about` begins the message: "ring_attention".
+/// `about` begins the message.
 void require_same(const std::vector<std::string>& words, const std::string& about);
 
 }  // namespace ladder::distributed

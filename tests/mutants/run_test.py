@@ -100,7 +100,7 @@ class Run(unittest.TestCase):
         self.assertEqual(complaints, [])
         _, complaints = self.results({"original_f32": "reference"}, [])
         self.assertIn("original_f32, which has no change", complaints[0])
-        host = catalogue.HostCode([dataclasses.replace(mutant("a"), phase=catalogue.SHARED)])
+        host = catalogue.HostCode(mutants=[dataclasses.replace(mutant("a"), phase=catalogue.SHARED)])
         self.assertEqual(list(run.with_originals(host.programs(), [host])),
                          [("mutants_attention_original", [], ["original_f32"]),
                           ("mutants_attention_a", host.mutants, [])])
