@@ -1,9 +1,9 @@
 #include "phase7_hopper/hopper.h"
 
-#include <cstdint>
 #include <initializer_list>
 #include <string>
 
+#include "common/attention/addressable.h"
 #include "common/attention/check.h"
 #include "common/attention/forward.h"
 #include "common/attention/registration.h"
@@ -40,7 +40,6 @@ namespace {
 using Kernel = ForwardKernel<>;
 
 constexpr std::initializer_list<Mask> kMasks = {Mask::none, Mask::causal_bottom_right, Mask::causal_top_left};
-constexpr std::int64_t kPiece = 8;  // elements: 16 bytes, of which the accelerator's addresses are multiples
 
 const Kernel kPlain{.name = "hopper_plain_forward",
                     .on_cpu = cpu::launch_hopper,
@@ -81,21 +80,6 @@ const Kernel& fastest(const AttentionArguments& a) {
     return a.head_dim() > 128 || (a.head_dim() > 64 && has_short_loops(a)) ? kBeyondParts : kParts;
 }
 using Choice = const Kernel& (*)(const AttentionArguments&);
-
-/// Whether the tensor memory accelerator can address it.
-bool addressable(const torch::Tensor& x) {
-    if (!tensor_argument("", x).rows_aligned_to_16_bytes()) return false;
-    for (std::int64_t i = 0; i + 1 < x.dim(); ++i)
-        if (x.size(i) > 1 && x.stride(i) <= 0) return false;
-    return true;
-}
-
-/// x, or a copy of it that can be addressed: its rows filled up with zeros to whole pieces.
-torch::Tensor made_addressable(const torch::Tensor& x) {
-    if (addressable(x)) return x;
-    const std::int64_t surplus = (kPiece - x.size(3) % kPiece) % kPiece;
-    return surplus == 0 ? x.clone(at::MemoryFormat::Contiguous) : at::constant_pad_nd(x, {0, surplus}, 0);
-}
 
 AttentionResult run(Choice choose, const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                     const AttentionOptions& options) {

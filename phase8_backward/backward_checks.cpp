@@ -114,7 +114,7 @@ void one_row_alone_reaches_its_own_dq_only(const Entry& entry) {
 
 void hidden_rows_reach_nobody(const Entry& entry) {
     constexpr int64_t length = 100, at = 37;
-    const float nan = std::numeric_limits<float>::quiet_NaN();
+    const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
     std::size_t n = 0;
     for (const int64_t head_dim : entry.head_dims) {
         const Given g = given({.query_length = length,
@@ -143,6 +143,12 @@ void hidden_rows_reach_nobody(const Entry& entry) {
             EXPECT_TRUE(same_bits(result.dv.narrow(2, at + 1, rest), clean.dv.narrow(2, at + 1, rest)));
             EXPECT_TRUE(result.dk.narrow(2, 0, at + 1).isnan().all().item<bool>());
             EXPECT_TRUE(result.dv.narrow(2, 0, at + 1).isnan().all().item<bool>());
+            Given gradients = g;  // what is infinite is infinite for those who see it, and no NaN
+            gradients.dout = g.dout.clone();
+            gradients.dout.select(2, at).fill_(infinity);
+            const torch::Tensor dv = call(entry, gradients, gather).dv;
+            EXPECT_TRUE(same_bits(dv.narrow(2, at + 1, rest), clean.dv.narrow(2, at + 1, rest)));
+            EXPECT_TRUE((dv.narrow(2, 0, at + 1) == infinity).all().item<bool>());
         }
     }
 }

@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "common/attention/addressable.h"
 #include "common/attention/check.h"
 #include "common/attention/machine.h"
 #include "common/attention/outputs.h"
@@ -44,21 +45,6 @@ HopperKernel kernel_for(const HopperBackwardArguments& a) {
                 cpu::hopper_backward_tile, cpu::hopper_backward_bytes};
     return {cpu::launch_hopper_backward_wide, cuda::launch_hopper_backward_wide, cpu::hopper_backward_wide_shared_bytes,
             cpu::hopper_backward_wide_tile, cpu::hopper_backward_wide_bytes};
-}
-
-constexpr std::int64_t kPiece = 8;  // elements: 16 bytes, of which the accelerator's addresses are multiples
-
-bool addressable(const torch::Tensor& x) {
-    if (!tensor_argument("", x).rows_aligned_to_16_bytes()) return false;
-    for (std::int64_t i = 0; i + 1 < x.dim(); ++i)
-        if (x.size(i) > 1 && x.stride(i) <= 0) return false;
-    return true;
-}
-
-torch::Tensor made_addressable(const torch::Tensor& x) {
-    if (addressable(x)) return x;
-    const std::int64_t surplus = (kPiece - x.size(3) % kPiece) % kPiece;
-    return surplus == 0 ? x.clone(at::MemoryFormat::Contiguous) : at::constant_pad_nd(x, {0, surplus}, 0);
 }
 
 void check_gather(DqGather gather) {

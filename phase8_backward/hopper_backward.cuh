@@ -1,5 +1,6 @@
 #pragma once
 
+#include "phase8_backward/hopper_non_finite.cuh"
 #include "phase8_backward/hopper_scores.cuh"
 
 namespace ladder::SIMT_MACHINE {
@@ -20,6 +21,8 @@ namespace ladder::SIMT_MACHINE {
 /// first: under a causal mask all blocks see the last one, so that each lags one step behind the one before it, and
 /// leaves as much sooner.
 ///
+/// At the edge of a mask infinities and NaN of hidden pairs must not reach anyone: hopper_non_finite.cuh.
+///
 ///   grid    x = ceil(Sk / 128) key tiles of B Hkv heads, a tile of each of `heads_at_once` heads in turn. A block walks
 ///           through all query heads that read its keys. Under a causal mask tile 0 of a head is seen by the most
 ///           queries, and starts first
@@ -30,11 +33,13 @@ namespace ladder::SIMT_MACHINE {
 ///           dS_ij^T      [256, B_r]   512 B_r    of this step and of the one before
 ///           dQ_i         [B_r, D]     4 B_r D    in float32
 ///           LSE_i, D_i   [2, B_r]     16 B_r     two stages
+///           found        [3, 8]       96         who found infinities or NaN
 ///           barriers                  112
-///           197,744 bytes for D = 128, where B_r = 64
+///           197,840 bytes for D = 128, where B_r = 64
 ///
 ///   named   1   both consumer warpgroups: dS_ij^T is complete
 ///           2   the same, after the loop: nobody reads K_j any more
+///           3   the same, for hopper_non_finite.cuh
 ///
 ///   global  reads K and V once, and once per key tile Q, dO, LSE and D of the query tiles that see it; adds to dQ_sum
 ///           once per key tile; writes dK and dV once
@@ -68,14 +73,11 @@ void with_hopper_backward_dim(std::int64_t head_dim, Use&& use) {
 }
 
 template <class T, class Shape, bool InOrder>
-__global__ void __launch_bounds__(Shape::threads, 1)
-    hopper_backward_kernel(const __grid_constant__ simt::TensorMap<T, 4> Q_map,
-                           const __grid_constant__ simt::TensorMap<T, 4> K_map,
-                           const __grid_constant__ simt::TensorMap<T, 4> V_map,
-                           const __grid_constant__ simt::TensorMap<T, 4> dO_map,
-                           const __grid_constant__ simt::TensorMap<float, 4> dQ_map,
-                           const __grid_constant__ simt::TensorMap<T, 4> dK_map,
-                           const __grid_constant__ simt::TensorMap<T, 4> dV_map, BackwardProblem p) {
+__global__ void __launch_bounds__(Shape::threads, 1) hopper_backward_kernel(
+    const __grid_constant__ simt::TensorMap<T, 4> Q_map, const __grid_constant__ simt::TensorMap<T, 4> K_map,
+    const __grid_constant__ simt::TensorMap<T, 4> V_map, const __grid_constant__ simt::TensorMap<T, 4> dO_map,
+    const __grid_constant__ simt::TensorMap<float, 4> dQ_map, const __grid_constant__ simt::TensorMap<T, 4> dK_map,
+    const __grid_constant__ simt::TensorMap<T, 4> dV_map, BackwardProblem p, GivenTensors<T> given) {
     constexpr int D = Shape::D, B_r = Shape::B_r, B_c = Shape::B_c;
     using Pipeline = BackwardPipeline<T, Shape>;
     const KeyTile keys = KeyTile::of_block(p, B_r, B_c);
@@ -104,7 +106,12 @@ __global__ void __launch_bounds__(Shape::threads, 1)
         clear_rows(dV_j);
         typename Pipeline::Position q, d;
         simt::RingPosition<1> at_sums;
-        if (keys.steps > 0) pipeline.kept[0].wait(0);
+        const bool masked = p.mask != Mask::none;
+        bool odd_keys = false;
+        if (keys.steps > 0) {
+            pipeline.kept[0].wait(0);
+            odd_keys = masked && hold_non_finite<8>(pipeline.found, Pipeline::stages, 3, pipeline.K_j);
+        }
 
 #pragma unroll 1
         for (QueryStep<B_r> at(keys); at.number < keys.steps; at.next(keys)) {
@@ -119,6 +126,9 @@ __global__ void __launch_bounds__(Shape::threads, 1)
             pipeline.dO_full[d.stage].wait(d.parity);
             begin_scores(dP_ij, pipeline.V_j, owner, dO_i);  // dP_ij^T = V_j dO_i^T
 
+            const bool hides = edge && masked;
+            const bool odd = hides && hold_non_finite<8>(pipeline.found, q.stage, 3, Q_i, dO_i);
+
             simt::wait_products<1>(S_ij);
             weigh_columns(S_ij, pipeline.LSE_ring, q.stage, owner.column(), exponent);
             if (edge) hide_queries(S_ij, owner.column(), first.from(at.first_query()));
@@ -130,9 +140,19 @@ __global__ void __launch_bounds__(Shape::threads, 1)
             if (edge) hide_queries(dP_ij, owner.column(), first.from(at.first_query()));
             to_operands(dS_operands, dP_ij);
 
+            if (odd) {
+                simt::sync_threads(3, 256);  // both have their scores: nobody wants Q_i and dO_i as they are
+                clear_non_finite<256>(Q_i, consumer_thread());
+                clear_non_finite<256>(dO_i, consumer_thread());
+                simt::sync_threads(3, 256);  // all is clear, and shown, before a product reads it
+            }
             begin_values(dV_j, P_ij, dO_i);  // dV_j += P_ij^T dO_i
             leave_scores(dS_ij, dS_operands, owner.first_row_of_warp());
             simt::sync_threads(1, 256);  // both have left their part of dS_ij^T (and are done with the one before)
+            if (hides && odd_keys) {
+                clear_non_finite<256>(pipeline.K_j, consumer_thread());
+                simt::sync_threads(3, 256);  // K_j is clear, and shown, before a product reads it
+            }
             simt::Accumulator<64> dQ_part;
             begin_sums(dQ_part, dS_ij, dQ_row, pipeline.K_j, dQ_column);
             begin_values(dK_j, dS_operands, Q_i);  // dK_j += dS_ij^T Q_i
@@ -140,12 +160,20 @@ __global__ void __launch_bounds__(Shape::threads, 1)
             simt::wait_products<2>(dV_j, P_ij);
             Pipeline::release(pipeline.dO_empty, d);
             simt::wait_products<1>(dQ_part);
+            if (hides && odd_keys) {
+                const auto K = given.K.slice(keys.b, keys.kv_head);
+                simt::sync_threads(3, 256);  // both have multiplied K_j
+                restore_keys<256>(pipeline.K_j, K, keys.first_key, consumer_thread());
+                add_left_out_queries(dQ_part, K, p, keys.first_key, B_c, at.first_query() + dQ_row, dQ_column);
+                simt::sync_threads(3, 256);  // K_j is there, and shown, before the next scores read it
+            }
             pipeline.dQ_empty[0].wait(at_sums.parity ^ 1);  // the accelerator has read the sums of the step before
             at_sums.next();
             leave_sums<64>(pipeline.dQ_parts, dQ_part, 0, dQ_row, dQ_column);
             __syncwarp();  // the warp's part is complete, and shown, before one lane says so
             if (simt::elect_one()) pipeline.dQ_full[0].arrive();
             simt::wait_products<0>(dK_j, dS_operands);
+            if (odd) add_left_out_values(dV_j, given.dO.slice(keys.b, at.h), at.first_query(), B_r, first);
             Pipeline::release(pipeline.Q_empty, q);
         }
 

@@ -8,8 +8,7 @@ namespace ladder {
 /// warpgroups (FlashAttention-3: Shah et al. 2024, Algorithm 3), for float16 and bfloat16.
 ///
 /// Head dimensions up to 128 have a kernel (hopper_backward.cuh), those up to 256 another (hopper_backward_wide.cuh).
-/// dQ is added up by the kernel of dK and dV, `in_order` or by `atomics`; there is no second pass. What is not finite
-/// may reach the gradients of queries and keys in the same tile, under a mask too, as in FlashAttention.
+/// dQ is added up by the kernel of dK and dV, `in_order` or by `atomics`; there is no second pass.
 ///
 /// Throws as plain_backward() does, std::invalid_argument for float32, and std::runtime_error on a device without
 /// Feature::wgmma.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,8 @@
 #include "common/attention/outputs.h"
 #include "common/reference/checks.h"
 #include "common/reference/gradient_cases.h"
+#include "common/reference/gradient_comparison.h"
+#include "common/reference/oracle.h"
 #include "common/reference/test_device.h"
 #include "common/simt/device/device_profile.h"
 #include "common/simt/report/launch_log.h"
@@ -71,6 +74,19 @@ TEST(HopperBackward, ManyTilesOfEverySizeMatchOracle) {
     if (can_run()) many_tiles_of_every_size_match_oracle(kHopper, 300, 270);
 }
 
+// Both kernels beyond 128, full and with columns that no head dimension fills; rows of 250 elements are copied first.
+TEST(HopperBackward, WideHeadDimensionsMatchOracle) {
+    if (!can_run()) return;
+    for (const int64_t head_dim : {136, 192, 250, 256})
+        matches_oracle(kHopper,
+                       {.query_length = 150,
+                        .key_length = 140,
+                        .head_dim = head_dim,
+                        .dtype = torch::kBFloat16,
+                        .options = {.mask = Mask::causal_bottom_right}},
+                       /*with_dlse=*/true);
+}
+
 // Nine key heads: where eight, four or two walk side by side, one is left.
 TEST(HopperBackward, HeadsSideBySideMatchOracle) {
     if (!can_run()) return;
@@ -102,6 +118,34 @@ TEST(HopperBackward, RowsThatSeeNothingGetZero) {
 
 TEST(HopperBackward, OneRowAloneReachesItsOwnDqOnly) {
     if (can_run()) one_row_alone_reaches_its_own_dq_only(kHopper);
+}
+
+TEST(HopperBackward, HiddenRowsReachNobody) {
+    if (can_run()) hidden_rows_reach_nobody(kHopper);
+}
+
+// Keys of -inf that positive queries do not weigh: dS_ij is 0, and dQ_i NaN for those alone that see such a key, though
+// its head has more steps to come.
+TEST(HopperBackward, KeysOfNoWeightMatchOracle) {
+    if (!can_run()) return;
+    for (const int64_t head_dim : kHopper.head_dims) {
+        BackwardInputs g = make_backward_inputs({.query_heads = 2,
+                                                 .kv_heads = 1,
+                                                 .query_length = 150,
+                                                 .key_length = 150,
+                                                 .head_dim = head_dim,
+                                                 .dtype = torch::kBFloat16,
+                                                 .options = {.mask = Mask::causal_top_left}},
+                                                test_device());
+        g.q = g.q.abs(), g.k = g.k.clone();
+        g.k.select(2, 37).fill_(-std::numeric_limits<float>::infinity());
+        const AttentionResult exact = attention_oracle(g.q, g.k, g.v, g.options);
+        g.out = exact.out.to(g.q.scalar_type()), g.lse = exact.lse.to(torch::kFloat32);
+        const AttentionGradients result = call(kHopper, g, DqGather::second_pass);
+        EXPECT_TRUE(result.dq.narrow(2, 0, 37).isfinite().all().item<bool>()) << head_dim;
+        const Comparison verdict = compare_gradients(result, g.q, g.k, g.v, {g.out, g.lse}, g.dout, g.options, g.dlse);
+        EXPECT_TRUE(verdict.passed) << head_dim << verdict.report;
+    }
 }
 
 TEST(HopperBackward, LargeScoresDoNotOverflow) {
@@ -145,12 +189,17 @@ TEST(HopperBackward, RefusesWhatOthersTakeAndNamesThem) {
     EXPECT_TRUE(log.records().empty());
 }
 
-// What stmatrix leaves of dS, and what each lane leaves of dQ, lies in different banks.
+// What stmatrix leaves of dS, and what each lane leaves of dQ, lies in different banks; so does what lanes look at
+// where the mask hides something.
 TEST(HopperBackward, TilesHaveNoBankConflicts) {
     if (not_run_on_gpu("the CPU machine counts wavefronts")) return;
     for (const int64_t head_dim : {64, 128, 192, 256}) {
-        const BackwardInputs given = make_backward_inputs(
-            {.query_length = 128, .key_length = 128, .head_dim = head_dim, .dtype = torch::kBFloat16}, test_device());
+        const BackwardInputs given = make_backward_inputs({.query_length = 128,
+                                                           .key_length = 128,
+                                                           .head_dim = head_dim,
+                                                           .dtype = torch::kBFloat16,
+                                                           .options = {.mask = Mask::causal_bottom_right}},
+                                                          test_device());
         const simt::LaunchLog log;
         call(kHopper, given, DqGather::atomics);
         const simt::Counters counted = log.total();

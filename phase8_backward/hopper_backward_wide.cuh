@@ -1,5 +1,6 @@
 #pragma once
 
+#include "phase8_backward/hopper_non_finite.cuh"
 #include "phase8_backward/hopper_scores.cuh"
 
 namespace ladder::SIMT_MACHINE {
@@ -27,8 +28,12 @@ namespace ladder::SIMT_MACHINE {
 ///           dS_ij^T      [P 64, 64]   8192 P     P places
 ///           dQ_i         [S 64, 32]   8192 S     S places for parts, in float32
 ///           LSE_i, D_i   [2, 64]      1024       two stages
+///           found        [3, 8]       96         who found infinities or NaN
 ///           barriers
-///           230,576 bytes for D = 256, where P = 1 and S = 3
+///           230,672 bytes for D = 256, where P = 1 and S = 3
+///
+///   named   1   both consumer warpgroups, after the loop: nobody reads K_j any more
+///           2   the same, for hopper_non_finite.cuh; 3 for warpgroup 1 alone, 4 for warpgroup 2
 ///
 ///   reads   by wgmma, per step and for D = 256: S_ij^T and dP_ij^T 64 KiB each, dV_j 32, dK_j 40, dQ_i 48; with dS_ij^T
 ///           (8), dQ_i's way out (128) and Q_i's and dO_i's in (64) 448 KiB, which take 3584 cycles. The products take
@@ -50,14 +55,6 @@ struct HopperBackwardWide {
     static constexpr int threads = simt::kWarpgroup * (1 + consumers);       ///< of a block
     static constexpr int producer_registers = 24, consumer_registers = 240;  ///< of 168 each at the start
 };
-
-/// Calls `use(std::integral_constant<int, D>())` with the head dimension that holds `head_dim`, 192 or 256.
-template <class Use>
-void with_wide_backward_dim(std::int64_t head_dim, Use&& use) {
-    with_warpgroup_head_dim(head_dim, [&]<int D>(std::integral_constant<int, D>) {
-        use(std::integral_constant < int, D <= 192 ? 192 : 256 > ());
-    });
-}
 
 /// BackwardPipeline, and two barriers more for each place of dS_ij^T:
 ///
@@ -119,7 +116,8 @@ __device__ __forceinline__ void leave_parts(const WidePipeline<T, Shape>& pipeli
 /// Warpgroup 1: weights, their gradients, and dV_j.
 template <class T, class Shape>
 __device__ __forceinline__ void sum_values(const WidePipeline<T, Shape>& pipeline, const simt::TensorMap<T, 4>& dV_map,
-                                           const BackwardProblem& p, const KeyTile& keys) {
+                                           const BackwardProblem& p, const GivenTensors<T>& given,
+                                           const KeyTile& keys) {
     using Pipeline = WidePipeline<T, Shape>;
     constexpr int D = Shape::D, B_r = Shape::B_r;
     const WarpgroupOwner owner{.first_row = 0, .first_query = keys.first_key};  // its rows are keys
@@ -129,7 +127,12 @@ __device__ __forceinline__ void sum_values(const WidePipeline<T, Shape>& pipelin
     clear_rows(dV_j);
     typename Pipeline::Position q, d;
     typename Pipeline::Place place;
-    if (keys.steps > 0) pipeline.kept[0].wait(0);
+    const bool masked = p.mask != Mask::none;
+    bool odd_keys = false;
+    if (keys.steps > 0) {
+        pipeline.kept[0].wait(0);
+        odd_keys = masked && hold_non_finite<8>(pipeline.found, Pipeline::stages, 2, pipeline.K_j);
+    }
 
 #pragma unroll 1
     for (QueryStep<B_r> at(keys); at.number < keys.steps; at.next(keys)) {
@@ -143,11 +146,20 @@ __device__ __forceinline__ void sum_values(const WidePipeline<T, Shape>& pipelin
         pipeline.dO_full[d.stage].wait(d.parity);
         begin_scores(dP_ij, pipeline.V_j, owner, dO_i);  // dP_ij^T = V_j dO_i^T
 
+        const bool hides = edge && masked;
+        const bool odd = hides && hold_non_finite<4>(pipeline.found, q.stage, 3, Q_i, dO_i);
+
         simt::wait_products<1>(S_ij);
         weigh_columns(S_ij, pipeline.LSE_ring, q.stage, owner.column(), exponent);
         if (edge) hide_queries(S_ij, owner.column(), first.from(at.first_query()));
         simt::OperandA<T> P_ij[B_r / 16], dS_operands[B_r / 16];
         to_operands(P_ij, S_ij);
+        if (odd) {
+            simt::wait_products<0>(dP_ij);
+            simt::sync_threads(3, 128);  // the whole warpgroup has its products: nobody wants dO_i as it is
+            clear_non_finite<128>(dO_i, consumer_thread());
+            simt::sync_threads(3, 128);  // all is clear, and shown, before a product reads it
+        }
         begin_values(dV_j, P_ij, dO_i);  // dV_j += P_ij^T dO_i
         Pipeline::release(pipeline.Q_empty, q);
 
@@ -161,6 +173,8 @@ __device__ __forceinline__ void sum_values(const WidePipeline<T, Shape>& pipelin
         Pipeline::release(pipeline.dS_full, place);
 
         simt::wait_products<0>(dV_j, P_ij);
+        if (odd) add_left_out_values(dV_j, given.dO.slice(keys.b, at.h), at.first_query(), B_r, first);
+        if (hides && odd_keys) simt::sync_threads(2, 256);  // warpgroup 2 has restored K_j
         Pipeline::release(pipeline.dO_empty, d);
     }
 
@@ -172,30 +186,51 @@ __device__ __forceinline__ void sum_values(const WidePipeline<T, Shape>& pipelin
 /// Warpgroup 2: dQ_i, and dK_j.
 template <class T, class Shape>
 __device__ __forceinline__ void sum_keys(const WidePipeline<T, Shape>& pipeline, const simt::TensorMap<T, 4>& dK_map,
-                                         const BackwardProblem& p, const KeyTile& keys) {
+                                         const BackwardProblem& p, const GivenTensors<T>& given, const KeyTile& keys) {
     using Pipeline = WidePipeline<T, Shape>;
-    constexpr int D = Shape::D, N = Shape::sums_at_once;
+    constexpr int D = Shape::D, B_r = Shape::B_r, B_c = Shape::B_c, N = Shape::sums_at_once;
     const WarpgroupOwner owner{.first_row = 0, .first_query = keys.first_key};
     simt::Accumulator<D> dK_j;
     clear_rows(dK_j);
     typename Pipeline::Position q;
     typename Pipeline::Place place;
     simt::RingPosition<Shape::sum_places> part;
-    if (keys.steps > 0) pipeline.kept[0].wait(0);
+    const bool masked = p.mask != Mask::none;
+    bool odd_keys = false;
+    if (keys.steps > 0) {
+        pipeline.kept[0].wait(0);
+        odd_keys = masked && hold_non_finite<8>(pipeline.found, Pipeline::stages, 2, pipeline.K_j);
+    }
+    const auto K = given.K.slice(keys.b, keys.kv_head);
 
 #pragma unroll 1
-    for (int step = 0; step < keys.steps; ++step) {
+    for (QueryStep<B_r> at(keys); at.number < keys.steps; at.next(keys)) {
         const auto Q_i = Pipeline::stage_of(pipeline.Q_ring, q.stage);
         const auto dS_ij = pipeline.scores_of(place.stage);
         pipeline.Q_full[q.stage].wait(q.parity);
-        pipeline.dS_full[place.stage].wait(place.parity);
+        pipeline.dS_full[place.stage].wait(place.parity);  // and warpgroup 1 has all of its scores
+        const bool hides = masked && at.first_query() < keys.all_see;
+        const bool odd = hides && any_found<4>(pipeline.found, q.stage);
+        if (odd || (hides && odd_keys)) {
+            simt::sync_threads(4, 128);  // the whole warpgroup has the products of the step before, which read K_j
+            if (odd) clear_non_finite<128>(Q_i, consumer_thread() - 128);
+            if (odd_keys) clear_non_finite<128>(pipeline.K_j, consumer_thread() - 128);
+            simt::sync_threads(4, 128);  // all is clear, and shown, before a product reads it
+        }
         simt::Accumulator<N> dQ_i;
         begin_sums(dQ_i, dS_ij, 0, pipeline.K_j, 0);  // dQ_i = dS_ij K_j, the first N columns
         begin_keys(dK_j, dS_ij, Q_i);                 // dK_j += dS_ij^T Q_i
         simt::wait_products<1>(dQ_i);
+        if (hides && odd_keys) add_left_out_queries(dQ_i, K, p, keys.first_key, B_c, at.first_query(), 0);
         leave_parts(pipeline, dQ_i, part);
         if constexpr (N < D) begin_sums(dQ_i, dS_ij, 0, pipeline.K_j, N);  // and the others
         simt::wait_products<0>(dQ_i, dK_j);
+        if (hides && odd_keys) {
+            simt::sync_threads(4, 128);  // the whole warpgroup has multiplied K_j
+            restore_keys<128>(pipeline.K_j, K, keys.first_key, consumer_thread() - 128);
+            if constexpr (N < D) add_left_out_queries(dQ_i, K, p, keys.first_key, B_c, at.first_query(), N);
+            simt::sync_threads(2, 256);  // K_j is there, and shown, before the next scores read it
+        }
         Pipeline::release(pipeline.dS_empty, place);
         Pipeline::release(pipeline.Q_empty, q);
         if constexpr (N < D) leave_parts(pipeline, dQ_i, part);
@@ -207,14 +242,11 @@ __device__ __forceinline__ void sum_keys(const WidePipeline<T, Shape>& pipeline,
 }
 
 template <class T, class Shape, bool InOrder>
-__global__ void __launch_bounds__(Shape::threads, 1)
-    hopper_backward_wide_kernel(const __grid_constant__ simt::TensorMap<T, 4> Q_map,
-                                const __grid_constant__ simt::TensorMap<T, 4> K_map,
-                                const __grid_constant__ simt::TensorMap<T, 4> V_map,
-                                const __grid_constant__ simt::TensorMap<T, 4> dO_map,
-                                const __grid_constant__ simt::TensorMap<float, 4> dQ_map,
-                                const __grid_constant__ simt::TensorMap<T, 4> dK_map,
-                                const __grid_constant__ simt::TensorMap<T, 4> dV_map, BackwardProblem p) {
+__global__ void __launch_bounds__(Shape::threads, 1) hopper_backward_wide_kernel(
+    const __grid_constant__ simt::TensorMap<T, 4> Q_map, const __grid_constant__ simt::TensorMap<T, 4> K_map,
+    const __grid_constant__ simt::TensorMap<T, 4> V_map, const __grid_constant__ simt::TensorMap<T, 4> dO_map,
+    const __grid_constant__ simt::TensorMap<float, 4> dQ_map, const __grid_constant__ simt::TensorMap<T, 4> dK_map,
+    const __grid_constant__ simt::TensorMap<T, 4> dV_map, BackwardProblem p, GivenTensors<T> given) {
     const KeyTile keys = KeyTile::of_block(p, Shape::B_r, Shape::B_c);
     simt::SharedArena arena;
     const WidePipeline<T, Shape> pipeline(arena);
@@ -230,16 +262,16 @@ __global__ void __launch_bounds__(Shape::threads, 1)
     } else {
         simt::claim_registers<Shape::consumer_registers>();
         if (warpgroup == 1)
-            sum_values(pipeline, dV_map, p, keys);
+            sum_values(pipeline, dV_map, p, given, keys);
         else
-            sum_keys(pipeline, dK_map, p, keys);
+            sum_keys(pipeline, dK_map, p, given, keys);
     }
 }
 
 /// Shared memory that a block of the large kernel needs.
 std::size_t hopper_backward_wide_shared_bytes(const HopperBackwardArguments& a) {
     std::size_t bytes = 0;
-    with_wide_backward_dim(a.head_dim(), [&]<int D>(std::integral_constant<int, D>) {
+    with_large_warpgroup_head_dim(a.head_dim(), [&]<int D>(std::integral_constant<int, D>) {
         bytes = WidePipeline<simt::f16, HopperBackwardWide<D>>::shared_bytes;
     });
     return bytes;
@@ -257,7 +289,7 @@ GlobalBytes hopper_backward_wide_bytes(const HopperBackwardArguments& a) {
 /// bits, and TMA can address its tensors.
 void launch_hopper_backward_wide(const HopperBackwardArguments& a) {
     with_element_type_of(MmaElements(), a.q.type, [&]<class T>(std::type_identity<T>) {
-        with_wide_backward_dim(a.head_dim(), [&]<int D>(std::integral_constant<int, D>) {
+        with_large_warpgroup_head_dim(a.head_dim(), [&]<int D>(std::integral_constant<int, D>) {
             using Shape = HopperBackwardWide<D>;
             launch_for_keys<T, Shape>(a, "hopper_backward_wide_kernel", WidePipeline<T, Shape>::shared_bytes,
                                       a.turns.rank ? hopper_backward_wide_kernel<T, Shape, true>

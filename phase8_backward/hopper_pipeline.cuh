@@ -35,13 +35,16 @@ struct BackwardPipeline {
     /// All places of parts of dQ_i.
     using Sums = simt::PanelTile<float, Shape::sum_places * B_r, Shape::sum_columns, simt::Swizzle::b128>;
     using Numbers = simt::SharedTile<float, stages, B_r>;  ///< all stages of LSE_i or D_i
-    using Position = simt::RingPosition<stages>;           ///< of a tile of queries in its ring
+    /// Whether a consumer warp found infinities or NaN in a stage of queries, or, in the last row, in K_j.
+    using Found = simt::SharedTile<int, stages + 1, 4 * Shape::consumers>;
+    using Position = simt::RingPosition<stages>;  ///< of a tile of queries in its ring
 
     Keys K_j, V_j;                                                    ///< which stay
     Queries Q_ring, dO_ring;                                          ///< which come past
     Scores dS_places;                                                 ///< dS_ij^T, of this step and of the one before
     Sums dQ_parts;                                                    ///< what this block adds to dQ_i
     Numbers LSE_ring, D_ring;                                         ///< with Q_i, and with dO_i
+    Found found;                                                      ///< see hopper_non_finite.cuh
     simt::SharedBarriers<1> kept;                                     ///< see the table
     simt::SharedBarriers<Shape::sum_places> dQ_full, dQ_empty;        ///< one for each place
     simt::SharedBarriers<stages> Q_full, Q_empty, dO_full, dO_empty;  ///< one for each stage
@@ -56,7 +59,8 @@ struct BackwardPipeline {
         2 * simt::panel_bytes<T>(B_c, D) + 2 * simt::panel_bytes<T>(stages * B_r, D) +
         simt::panel_bytes<T>(Shape::score_places * B_c, B_r) +
         simt::panel_bytes<float>(Shape::sum_places * B_r, Shape::sum_columns) + 2 * stages * bytes_of_numbers +
-        bytes_of_barriers(1) + 2 * bytes_of_barriers(Shape::sum_places) + 4 * bytes_of_barriers(stages);
+        (stages + 1) * 4 * Shape::consumers * sizeof(int) + bytes_of_barriers(1) +
+        2 * bytes_of_barriers(Shape::sum_places) + 4 * bytes_of_barriers(stages);
 
     /// Carves it.
     __device__ __forceinline__ explicit BackwardPipeline(simt::SharedArena& arena)
@@ -69,6 +73,7 @@ struct BackwardPipeline {
               arena.template panels<float, Shape::sum_places * B_r, Shape::sum_columns, simt::Swizzle::b128>("dQ_i")),
           LSE_ring(arena.template tile<float, stages, B_r>("LSE_i")),
           D_ring(arena.template tile<float, stages, B_r>("D_i")),
+          found(arena.template tile<int, stages + 1, 4 * Shape::consumers>("non-finite found")),
           kept(arena.template barriers<1>("K_j, V_j full")),
           dQ_full(arena.template barriers<Shape::sum_places>("dQ_i full")),
           dQ_empty(arena.template barriers<Shape::sum_places>("dQ_i empty")),

@@ -53,6 +53,16 @@ struct BackwardProblem {
     }
 };
 
+/// Tensors as they were given, for what the products of cleared tiles leave out (hopper_non_finite.cuh).
+template <class T>
+struct GivenTensors {
+    simt::GlobalTensor<const T, 4> K, dO;  ///< [B, Hkv, Sk, D] and [B, Hq, Sq, D]
+
+    /// The views of a problem.
+    explicit GivenTensors(const HopperBackwardArguments& a)
+        : K(simt::global_tensor<const T, 4>(a.k)), dO(simt::global_tensor<const T, 4>(a.dout)) {}
+};
+
 /// For the rows: O, dO, LSE and dLSE once; D and LSE once for whole tiles, zeros; dQ_sum once and dQ once. For each key
 /// tile: K and V once; for each query head of its group, Q, dO, LSE and D of whole tiles from the first on that sees
 /// it; what it adds to dQ_sum for these; dK and dV once. Turns, where there are any, twice for each of these tiles.
@@ -96,7 +106,7 @@ void launch_for_keys(const HopperBackwardArguments& a, const char* name, std::si
                  simt::tile_map<T, 4, Shape::B_r, D, swizzle>(a.dout),
                  simt::tile_map<float, 4, Shape::B_r, Shape::sum_columns, simt::Swizzle::b128>(a.dq_sum),
                  simt::tile_map<T, 4, 16, D, swizzle>(a.dk), simt::tile_map<T, 4, 16, D, swizzle>(a.dv),
-                 BackwardProblem(a, Shape::B_c));
+                 BackwardProblem(a, Shape::B_c), GivenTensors<T>(a));
     simt::launch("hopper_round_kernel", by_rows, hopper_round_kernel<T, D>, BackwardRows<T>(a));
 }
 

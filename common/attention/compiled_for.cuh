@@ -27,6 +27,9 @@ using MmaHeadDims = std::integer_sequence<int, 32, 64, 96, 128, 192, 256>;
 /// Those of kernels that multiply by warpgroups.
 using WarpgroupHeadDims = std::integer_sequence<int, 64, 96, 128, 192, 256>;
 
+/// Those of such kernels that are for head dimensions beyond 128 alone.
+using LargeWarpgroupHeadDims = std::integer_sequence<int, 192, 256>;
+
 /// Those of kernels of register tiles with one number of query rows: with more, O_i would not fit the registers.
 using TiledKernelHeadDims = std::integer_sequence<int, 32, 64, 128>;
 

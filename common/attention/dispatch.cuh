@@ -87,6 +87,12 @@ void with_warpgroup_head_dim(std::int64_t head_dim, Use&& use) {
     with_first_that_holds(WarpgroupHeadDims(), head_dim, use);
 }
 
+/// The same for such kernels as are for head dimensions beyond 128 alone.
+template <class Use>
+void with_large_warpgroup_head_dim(std::int64_t head_dim, Use&& use) {
+    with_first_that_holds(LargeWarpgroupHeadDims(), head_dim, use);
+}
+
 /// The same for a kernel of register tiles with one number of query rows, and beyond its largest size with that one: a
 /// host entry asks what such a kernel needs before it asks whether it can run.
 template <class Use>

@@ -100,7 +100,7 @@ fuzz::Entry fuzz_entry(const char* name, const char* file, Backward backward, Dq
                       .header = file + std::string(".h"),
                       .test_file = file + std::string("_test.cpp"),
                       .form = fuzz::Form::backward};
-    entry.repeats = gather == DqGather::second_pass;
+    entry.repeats = gather != DqGather::atomics;
     entry.masks = {Mask::none, Mask::causal_bottom_right, Mask::causal_top_left};
     entry.most_work /= 3;  // five products, or seven
     entry.differentiate = [backward, gather](const fuzz::Operands& t, const fuzz::Problem& p) {
@@ -108,6 +108,7 @@ fuzz::Entry fuzz_entry(const char* name, const char* file, Backward backward, Dq
                              t.dlse.defined() ? std::optional(t.dlse) : std::nullopt);
     };
     if (gather == DqGather::atomics) entry.more_arguments = "{.gather = DqGather::atomics}";
+    if (gather == DqGather::in_order) entry.more_arguments = "{.gather = DqGather::in_order}";
     return entry;
 }
 
@@ -115,12 +116,22 @@ fuzz::Entry plain_fuzz_entry(DqGather gather) {
     return fuzz_entry("plain_backward", "phase8_backward/backward", kPlain, gather);
 }
 
-fuzz::Entry mma_fuzz_entry(DqGather gather) {
-    fuzz::Entry entry = fuzz_entry("mma_backward", "phase8_backward/mma_backward", kMma, gather);
+/// On tensor cores.
+fuzz::Entry in_16_bits(fuzz::Entry entry, simt::Features needs) {
     entry.dtypes = {torch::kFloat16, torch::kBFloat16};
     entry.rounds_weights = true;
-    entry.needs = {simt::Feature::mma, simt::Feature::cp_async};
+    entry.needs = needs;
     return entry;
+}
+
+fuzz::Entry mma_fuzz_entry(DqGather gather) {
+    return in_16_bits(fuzz_entry("mma_backward", "phase8_backward/mma_backward", kMma, gather),
+                      {simt::Feature::mma, simt::Feature::cp_async});
+}
+
+fuzz::Entry hopper_fuzz_entry(DqGather gather) {
+    return in_16_bits(fuzz_entry("hopper_backward", "phase8_backward/hopper_backward", kHopper, gather),
+                      {simt::Feature::tma, simt::Feature::wgmma});
 }
 
 bench::Entry bench_entry(const char* name, const char* colour, Backward entry, DqGather gather) {
@@ -194,7 +205,8 @@ Phase describe() {
             .causal_mask = CausalMask::unless_refused,
             .rungs = rungs,
             .fuzz_entries = {plain_fuzz_entry(DqGather::second_pass), plain_fuzz_entry(DqGather::atomics),
-                             mma_fuzz_entry(DqGather::second_pass), mma_fuzz_entry(DqGather::atomics)},
+                             mma_fuzz_entry(DqGather::second_pass), mma_fuzz_entry(DqGather::atomics),
+                             hopper_fuzz_entry(DqGather::in_order), hopper_fuzz_entry(DqGather::atomics)},
             .bench_entries = {bench_entry("plain_backward", "#4f9a94", kPlain, DqGather::second_pass),
                               bench_entry("plain_backward_atomics", "#8fc2bd", kPlain, DqGather::atomics),
                               bench_entry("mma_backward", "#2f6f8f", kMma, DqGather::second_pass),

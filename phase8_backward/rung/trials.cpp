@@ -50,29 +50,39 @@ AssertionResult matches_oracle(const AttentionCase& problem, const Backward& ent
     return AssertionFailure() << verdict.report;
 }
 
-/// A key that holds NaN reaches no query before it, and a query that does no key behind it.
-AssertionResult what_is_hidden_does_no_harm(const Backward& entry, torch::ScalarType dtype) {
-    constexpr int64_t length = 100, at = 37;
-    const float nan = std::numeric_limits<float>::quiet_NaN();
-    AttentionCase problem{.query_length = length,
+/// A key that holds NaN reaches no query before it, and a query that does no key behind it; but all others they do.
+AssertionResult what_is_hidden_does_no_harm(const Backward& entry, torch::ScalarType dtype, int64_t head_dim = 32) {
+    constexpr int64_t length = 150, at = 37;
+    const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+    AttentionCase problem{.query_heads = 2,
+                          .kv_heads = 1,
+                          .query_length = length,
                           .key_length = length,
-                          .head_dim = 32,
+                          .head_dim = head_dim,
                           .options = {.scale = {}, .mask = Mask::causal_top_left},
                           .seed = 9};
     problem.dtype = dtype;
     const BackwardInputs x = reference::make_backward_inputs(problem, torch::kCPU);
-    BackwardInputs keys = x, queries = x;
-    for (torch::Tensor* tensor : {&keys.k, &keys.v, &queries.q, &queries.dout}) {
+    BackwardInputs keys = x, queries = x, losses = x;
+    for (torch::Tensor* tensor : {&keys.k, &keys.v, &queries.q, &queries.dout, &losses.dout}) {
         *tensor = tensor->clone();
-        tensor->select(2, at).fill_(nan);
+        tensor->select(2, at).fill_(tensor == &losses.dout ? infinity : nan);
     }
     const int64_t rest = length - at - 1;
-    if (gradients(keys, entry).dq.narrow(2, 0, at).isnan().any().item<bool>())
+    const torch::Tensor dq = gradients(keys, entry).dq;
+    if (dq.narrow(2, 0, at).isnan().any().item<bool>())
         return AssertionFailure() << "a key reached a query that does not see it";
+    if (!dq.narrow(2, at, length - at).isnan().all().item<bool>())
+        return AssertionFailure() << "a key did not reach a query that sees it";
     const AttentionGradients result = gradients(queries, entry);
     if (result.dk.narrow(2, at + 1, rest).isnan().any().item<bool>() ||
         result.dv.narrow(2, at + 1, rest).isnan().any().item<bool>())
         return AssertionFailure() << "a query reached a key that it does not see";
+    const torch::Tensor dv = gradients(losses, entry).dv;
+    if (!dv.narrow(2, at + 1, rest).isfinite().all().item<bool>())
+        return AssertionFailure() << "a query's infinite gradient reached a key that it does not see";
+    if (!(dv.narrow(2, 0, at + 1) == infinity).all().item<bool>())
+        return AssertionFailure() << "a query's infinite gradient did not reach a key that it sees";
     return AssertionSuccess();
 }
 
@@ -106,6 +116,25 @@ AssertionResult has_no_bank_conflicts(const Backward& entry, torch::ScalarType d
     if (counters.shared_wavefronts == counters.shared_wavefronts_ideal) return AssertionSuccess();
     return AssertionFailure() << counters.shared_wavefronts << " passes, where " << counters.shared_wavefronts_ideal
                               << " would do";
+}
+
+/// Beyond head dimension 128, where hopper_backward has a kernel of its own.
+std::vector<AttentionCase> wide_cases() {
+    return {{.name = "wide",
+             .batch = 2,
+             .query_heads = 2,
+             .kv_heads = 1,
+             .query_length = 150,
+             .key_length = 140,
+             .head_dim = 256},
+            {.name = "wide_bottom_right",
+             .batch = 3,
+             .query_heads = 3,
+             .kv_heads = 3,
+             .query_length = 70,
+             .key_length = 140,
+             .head_dim = 200,
+             .options = {.scale = {}, .mask = Mask::causal_bottom_right}}};
 }
 
 }  // namespace
@@ -178,10 +207,18 @@ std::vector<Trial> trials(torch::ScalarType dtype) {
          .key_length = 140,
          .head_dim = 32});
     for (const Backward& entry : entries) {
-        if (entry.gather == DqGather::in_order) continue;  // nobody counts its turns
-        if (entry.call != on_hopper)
+        trials.push_back(
+            trial(entry.prefix + "hidden", [entry, dtype] { return what_is_hidden_does_no_harm(entry, dtype); }));
+        if (entry.call == on_hopper) {
             trials.push_back(
-                trial(entry.prefix + "hidden", [entry, dtype] { return what_is_hidden_does_no_harm(entry, dtype); }));
+                trial(entry.prefix + "wide_hidden", [=] { return what_is_hidden_does_no_harm(entry, dtype, 200); }));
+            for (AttentionCase problem : wide_cases()) {
+                problem.dtype = dtype;
+                trials.push_back(
+                    trial(entry.prefix + problem.name, [=] { return matches_oracle(problem, entry, true); }));
+            }
+        }
+        if (entry.gather == DqGather::in_order) continue;  // nobody counts its turns
         trials.push_back(
             trial(entry.prefix + "bytes", [entry, dtype] { return moves_what_the_formula_says(entry, dtype); }));
         if (entry.call == mma_backward)

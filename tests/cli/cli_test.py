@@ -212,7 +212,7 @@ class Fuzz(unittest.TestCase):
         self.assertEqual((report["commit"], report["device"], report["seed"]), ("abc123", "cpu", 7))
         self.assertEqual((report["problems"], report["failures"], report["findings"]), (120, 0, []))
         self.assertEqual({e["phase"] for e in report["entries"]}, PHASES)
-        self.assertEqual(len(report["entries"]), 29)
+        self.assertEqual(len(report["entries"]), 31)
         self.assertEqual(sum(e["problems"] + e["refused_too_large"] + e["refused_bad_calls"]
                              for e in report["entries"]), 120)
         for e in report["entries"]:

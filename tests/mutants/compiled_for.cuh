@@ -19,6 +19,7 @@ using MmaElements = CompiledElements<std::conditional_t<sizeof(CompiledElement) 
 using KernelHeadDims = std::integer_sequence<int, 32>;
 using MmaHeadDims = std::integer_sequence<int, kCompiledMmaHeadDim>;
 using WarpgroupHeadDims = std::integer_sequence<int, kCompiledWarpgroupHeadDim>;
+using LargeWarpgroupHeadDims = std::integer_sequence<int, 256>;
 using TiledKernelHeadDims = std::integer_sequence<int, kCompiledTiledHeadDim>;
 
 template <int Rows, int HeadDim>

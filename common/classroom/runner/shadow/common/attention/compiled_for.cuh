@@ -16,6 +16,7 @@ using MmaElements = CompiledElements<simt::f16, simt::bf16>;
 using KernelHeadDims = std::integer_sequence<int, 32, 64>;
 using MmaHeadDims = std::integer_sequence<int, 32, 64>;
 using WarpgroupHeadDims = std::integer_sequence<int, 64>;
+using LargeWarpgroupHeadDims = std::integer_sequence<int, 192>;
 using TiledKernelHeadDims = std::integer_sequence<int, 32, 64>;
 
 template <int Rows, int HeadDim>
