@@ -42,10 +42,12 @@ template <class T, int D>
 __global__ void __launch_bounds__(32 * kMergeRows) merge_kernel(MergeTensors<T> t) {
     const int lane = threadIdx.x % 32, row = blockIdx.x * kMergeRows + threadIdx.x / 32;
     const int h = blockIdx.y, b = blockIdx.z;
-    const auto O_before = t.O_before.slice(b, h), O = t.O.slice(b, h);
-    const auto LSE_before = t.LSE_before.slice(b, h), LSE = t.LSE.slice(b, h);
+    const auto O_before = t.O_before.slice(b, h);
+    const auto LSE_before = t.LSE_before.slice(b, h);
     const auto O_p = t.O_p.slice(b, h);
     const auto LSE_p = t.LSE_p.slice(b, h);
+    const auto O = t.O.slice(b, h);
+    const auto LSE = t.LSE.slice(b, h);
     if (row >= int(O.extent(0))) return;
 
     const float before = LSE_before(row), part = LSE_p(row);

@@ -14,9 +14,9 @@ EightBits draw_eight_bits(Random& random, const reference::AttentionCase& c) {
     if (c.head_dim % 2 == 0 && random.one_in(3))
         drawn.first_query =
             random.one_in(2) ? std::max<std::int64_t>(0, c.key_length - c.query_length) : random.pick({0, 1, 63, 1000});
-    if (random.one_in(3))
+    if (random.one_in(2))
         drawn.sizes.value_growth = wide ? random.pick({-9, -3, -1, 1, 3, 9}) : random.pick({-2, -1, 1, 2});
-    if (random.one_in(4)) drawn.sizes.key_growth = random.pick({-1, 1});
+    if (random.one_in(3)) drawn.sizes.key_growth = random.pick({-1, 1});
     drawn.sizes.outliers = random.one_in(2);
     return drawn;
 }

@@ -6,10 +6,9 @@
 
 namespace ladder::reference {
 
-/// The tables of a rotary embedding (Su et al. 2021): float32 [positions, head_dim / 2], of angle i at position t,
-/// which is t 10000^(-2 i / head_dim).
+/// The tables of a rotary embedding (Su et al. 2021).
 struct RotaryTables {
-    torch::Tensor cosines, sines;
+    torch::Tensor cosines, sines;  ///< float32 [positions, head_dim / 2], of t 10000^(-2 i / head_dim) at position t
 };
 
 /// For positions 0 to `positions` - 1 and an even number of columns.
