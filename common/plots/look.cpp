@@ -86,7 +86,8 @@ double contrast(const std::string& one, const std::string& other) {
 std::string in_the_look_of_the_book(std::string svg, const std::string& title) {
     static const std::regex head(R"re(<svg[^>]*viewBox="0 0 ([0-9.]+) ([0-9.]+)"[^>]*>)re");
     static const std::regex name(R"(\s*<title>[^<]*</title>(\s*<desc>[^<]*</desc>)?)");
-    static const std::regex use(R"re((stroke|fill|color)\s*=\s*(["'])(#[0-9a-fA-F]{6}|rgb\([^)]*\)|black|white|gray)\2)re");
+    static const std::regex use(
+        R"re((stroke|fill|color)\s*=\s*(["'])(#[0-9a-fA-F]{6}|rgb\([^)]*\)|black|white|gray)\2)re");
     svg = std::regex_replace(svg, name, "");
     std::smatch found;
     if (!std::regex_search(svg, found, head)) throw std::invalid_argument("an SVG without a viewBox");

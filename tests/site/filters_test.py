@@ -12,8 +12,11 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(sys.argv[1], "common/site")))
 import check_links  # noqa: E402
 import code_filter  # noqa: E402
+import formulas  # noqa: E402
 import markdown_filter  # noqa: E402
 import pages  # noqa: E402
+import search_index  # noqa: E402
+import shell  # noqa: E402
 
 
 class Book(unittest.TestCase):
@@ -144,6 +147,50 @@ class Links(Book):
         found = markdown_filter.dead_links((self.root / "phase0_x/README.md").read_text(), "phase0_x/README.md", self.root)
         self.assertEqual([line.split(": ", 1)[1] for line in found],
                          ["nothing.h: there is no such file", "../docs/gone.md: there is no such file", "#nowhere: there is no such heading"])
+
+
+class MathML(unittest.TestCase):
+    def test_formulas_are_found_outside_code(self):
+        text = r'<p>\(a &lt; b\) and <code>\(no\)</code></p><div class="line">\(no\)</div><p class="formulaDsp">\[ x^2 \]</p>'
+        self.assertEqual(formulas.found_in(text), [("a < b", False), ("x^2", True)])
+        self.assertEqual(formulas.replaced(text, {("a < b", False): "ONE", ("x^2", True): "TWO"}),
+                         r'<p>ONE and <code>\(no\)</code></p><div class="line">\(no\)</div><p class="formulaDsp">TWO</p>')
+
+    def test_spaces_that_browsers_leave_out(self):
+        wrapped = '<span class="katex"><math><semantics><mrow>{}</mrow><annotation encoding="x">TeX</annotation></semantics></math></span>'
+        for inner, made in (("<mi>ln</mi><mo>\u2061</mo><mn>2</mn>", '<mi>ln</mi><mspace width="0.1667em"/><mn>2</mn>'),
+                            ('<mi>ln</mi><mo>\u2061</mo><mo stretchy="false">(</mo>', '<mi>ln</mi><mo>\u2061</mo><mo stretchy="false">(</mo>'),
+                            ("<mo>=</mo><mo>−</mo><mn>1</mn>", '<mo>=</mo><mo form="prefix">−</mo><mn>1</mn>'),
+                            ("<mi>a</mi><mo>−</mo><mn>1</mn>", "<mi>a</mi><mo>−</mo><mn>1</mn>")):
+            self.assertEqual(formulas.tidied(wrapped.format(inner)), f"<math><mrow>{made}</mrow></math>")
+
+
+class Shell(unittest.TestCase):
+    def test_one_heading_of_the_first_level(self):
+        made = shell.with_headings('<div class="title">A page </div><div class="textblock"><h1>One</h1><h2 class="x">Two</h2></div>')
+        self.assertEqual(made, '<h1 class="title">A page </h1><div class="textblock"><h2>One</h2><h3 class="x">Two</h3></div>')
+        made = shell.with_headings('<title>Names · X</title><div class="contents"><h3><a id="index_a"></a>- a -</h3></div>')
+        self.assertIn('<h1 class="title">Names</h1>', made)
+        self.assertIn("<h2><a id=", made)
+
+    def test_later_pictures_wait(self):
+        image = '<img src="x.svg" alt="A" style="pointer-events: none;" class="inline"/>'
+        self.assertEqual(shell.picture(image, 0), '<img src="x.svg" alt="A" class="figure"/>')
+        self.assertEqual(shell.picture(image, shell.LAZY_FROM), '<img loading="lazy" src="x.svg" alt="A" class="figure"/>')
+
+    def test_what_scripts_would_fold_is_open(self):
+        self.assertEqual(shell.without_scripts('<td colspan="2" onclick="javascript:toggleInherit(\'x\')"><img src="closed.png" alt="-"/>&#160;'
+                                               '</td><span id="arr_0_" class="arrow" onclick="toggleFolder(\'0_\')">&#9660;</span>'), '<td colspan="2">&#160;</td>')
+
+
+class SearchIndex(unittest.TestCase):
+    def test_sections_of_a_page(self):
+        text = ('<h1 class="title">Page</h1><nav class="here"><a href="#a">A</a></nav><p>Intro <code>cp.async</code></p>'
+                '<h2><a class="anchor" id="p--a"></a>A\nheading</h2><div class="fragment"><div class="line">code</div></div><p>Text.</p>'
+                '<p><a class="anchor" id="p--term"></a><b>Term.</b> It means this. <b>Bold</b> is no term.</p>')
+        found = [{name: " ".join(value.split()) for name, value in section.items()} for section in search_index.Sections(text).found]
+        self.assertEqual(found, [{"heading": "Page", "anchor": "", "text": "Intro cp.async"}, {"heading": "A heading", "anchor": "p--a", "text": "Text."},
+                                 {"heading": "Term.", "anchor": "p--term", "text": "It means this. Bold is no term."}])
 
 
 class Code(unittest.TestCase):
