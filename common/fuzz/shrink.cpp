@@ -84,7 +84,8 @@ Problems plainer(const Entry& entry, const Problem& p) {
         if (c.layouts.*tensor != reference::Layout::contiguous)
             variations.add([=](Problem& v) { v.attention.layouts.*tensor = reference::Layout::contiguous; });
     if (c.dtype != entry.dtypes.front()) variations.add([&](Problem& v) { v.attention.dtype = entry.dtypes.front(); });
-    for (const EightBits& less : with_one_thing_less(p.eight_bits)) variations.add([=](Problem& v) { v.eight_bits = less; });
+    for (const EightBits& less : with_one_thing_less(p.eight_bits))
+        variations.add([=](Problem& v) { v.eight_bits = less; });
     if (c.seed != 0) variations.add([](Problem& v) { v.attention.seed = 0; });
     return variations.take();
 }

@@ -43,7 +43,7 @@ Question idle_steps(Draw& draw) {
     q.right(count(std::uint64_t(idle), "step"),
             fmt::format("It sees its own keys and those of the {} before it. The keys of the {} after it pass through.",
                         rank, ranks - 1 - rank));
-    q.wrong(count(0, "step"), "K and V of every rank come past, but the mask hides those of later ranks.");
+    q.wrong(count(0, "step"), "K and V of every rank pass by, but the mask hides those of later ranks.");
     q.wrong(count(std::uint64_t(ranks - 1), "step"), "That many hops there are. Keys of earlier ranks give work.");
     q.wrong(count(std::uint64_t(rank) + (rank == ranks - 1 - rank ? 2 : 0), "step"),
             "That is the number of ranks before it, whose keys it does see.");
@@ -100,7 +100,7 @@ Question bytes_of_the_ring(Draw& draw) {
         .ask = "How many bytes do all ranks together send in the forward pass?",
         .hint = "What travels, how large is all of it, and how many hops does each part make?",
         .tolerance = 0,
-        .source = "ring_bytes(), which the tests hold against what ranks send",
+        .source = "ring_bytes(), which the tests compare with what ranks send",
         .command = ring_command(ranks, length,
                                 fmt::format("--dtype bf16 --heads {} --kv-heads {} --head-dim {}", heads, kv_heads, D)),
         .section = "Round and round",
