@@ -23,20 +23,21 @@ PHONE, DESKTOP = (390, 844), (1280, 900)
 # What axe-core objects to, a line for each rule: its name, how many elements, the first of them. A table's head that is a formula is
 # not empty, though axe-core does not read MathML.
 CHECK = r"""
-const done = arguments[arguments.length - 1];
+const [rules, done] = arguments;
 const objects = ({id, nodes}) => id === 'empty-table-header' ? nodes.filter(node => !node.html.includes('<math')) : nodes;
 document.querySelectorAll('details').forEach(e => e.open = true);
-axe.run(document, {resultTypes: ['violations'], iframes: false}).then(result => done(result.violations.flatMap(violation => {
+axe.run(document, {resultTypes: ['violations'], iframes: false, ...(rules ? {runOnly: rules} : {})}).then(result => done(result.violations.flatMap(violation => {
     const nodes = objects(violation);
     return nodes.length ? [`${violation.id}, ${nodes.length} times: ${nodes[0].html.slice(0, 160)}`] : [];
 })), error => done([String(error)]));
 """
 
 
-def violations(browser, address):
+def violations(browser, address, rules=None):
+    """What is wrong with a page, by all of axe-core's rules or by these."""
     browser.visit(address)
     browser.run(AXE.read_text())
-    return browser.run_async(CHECK)
+    return browser.run_async(CHECK, rules)
 
 
 class Access(unittest.TestCase):
@@ -51,8 +52,8 @@ class Access(unittest.TestCase):
     def visit(self, pages, size, dark):
         with webdriver.Browser(*size, dark=dark) as browser:
             for page in pages:
-                with self.subTest(page.name, dark=dark, width=size[0]):
-                    self.assertEqual(violations(browser, page.as_uri()), [])
+                with self.subTest(page.name, dark=dark, width=size[0]):  # the theme changes colours and nothing else
+                    self.assertEqual(violations(browser, page.as_uri(), ["color-contrast"] if dark else None), [])
 
     def test_the_book_in_the_light(self):
         self.visit(self.book, DESKTOP, dark=False)
@@ -61,7 +62,7 @@ class Access(unittest.TestCase):
         self.visit(self.book, DESKTOP, dark=True)
 
     def test_chapters_on_a_phone(self):
-        self.visit([page for page in self.book if page.name.startswith(("index", "phase"))], PHONE, dark=True)
+        self.visit([page for page in self.book if page.name.startswith(("index", "phase"))], PHONE, dark=False)
 
     def test_the_reference(self):
         for dark in (False, True):

@@ -28,7 +28,7 @@ class Browser:
             self.address = self._wait_for_driver()
             arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"]
             made = self._post("", {"capabilities": {"alwaysMatch": {
-                "browserName": "chrome", "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
+                "browserName": "chrome", "timeouts": {"script": 240_000}, "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
                 "goog:chromeOptions": {"binary": chromium(), "args": arguments}}}}, path="/session")
             self.session = made["sessionId"]
             self.resize(width, height)
@@ -49,7 +49,7 @@ class Browser:
         request = urllib.request.Request(self.address + (path or f"/session/{self.session}/{name}"), json.dumps(body).encode(),
                                          {"Content-Type": "application/json"})
         try:
-            with urllib.request.urlopen(request, timeout=120) as answer:
+            with urllib.request.urlopen(request, timeout=300) as answer:
                 return json.load(answer)["value"]
         except urllib.error.HTTPError as problem:
             raise RuntimeError(f"{name or 'session'}: {json.load(problem)['value']['message'].splitlines()[0]}") from problem
