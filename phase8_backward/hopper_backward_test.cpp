@@ -64,9 +64,9 @@ TEST_P(HopperBackwardStandard, MatchesOracle) {
     if (can_run()) matches_oracle(kHopper, GetParam(), /*with_dlse=*/std::hash<std::string>()(GetParam().name) % 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(Unmasked, HopperBackwardStandard, ::testing::ValuesIn(taken(every(3, standard_cases()))),
+INSTANTIATE_TEST_SUITE_P(Unmasked, HopperBackwardStandard, ::testing::ValuesIn(taken(every(6, standard_cases()))),
                          ByName{});
-INSTANTIATE_TEST_SUITE_P(Causal, HopperBackwardStandard, ::testing::ValuesIn(taken(every(3, causal_cases()))),
+INSTANTIATE_TEST_SUITE_P(Causal, HopperBackwardStandard, ::testing::ValuesIn(taken(every(6, causal_cases()))),
                          ByName{});
 
 // Each ring goes round, and three key tiles take turns.

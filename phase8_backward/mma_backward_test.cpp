@@ -69,9 +69,9 @@ TEST_P(MmaBackwardStandard, MatchesOracle) {
     matches_oracle(on_profile(kProfiles[n / 2 % std::size(kProfiles)]), GetParam(), /*with_dlse=*/n % 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(Unmasked, MmaBackwardStandard, ::testing::ValuesIn(in_16_bits(every(2, standard_cases()))),
+INSTANTIATE_TEST_SUITE_P(Unmasked, MmaBackwardStandard, ::testing::ValuesIn(in_16_bits(every(3, standard_cases()))),
                          ByName{});
-INSTANTIATE_TEST_SUITE_P(Causal, MmaBackwardStandard, ::testing::ValuesIn(in_16_bits(every(2, causal_cases()))),
+INSTANTIATE_TEST_SUITE_P(Causal, MmaBackwardStandard, ::testing::ValuesIn(in_16_bits(every(3, causal_cases()))),
                          ByName{});
 
 // Three steps and more of the loop over the queries, so that both stages are used again; and of that over the keys.

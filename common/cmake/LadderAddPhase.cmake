@@ -266,6 +266,6 @@ function(ladder_add_test name)
     foreach(device IN LISTS devices)
         add_test(NAME ${name}.${device} COMMAND ${name}_test --device=${device} --gtest_brief=1)
         set_tests_properties(${name}.${device} PROPERTIES
-            LABELS "${test_LABELS};${device}" SKIP_RETURN_CODE 77 TIMEOUT 600)
+            LABELS "${test_LABELS};${device}" SKIP_RETURN_CODE 77 TIMEOUT 900)
     endforeach()
 endfunction()

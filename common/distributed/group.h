@@ -26,7 +26,7 @@ class RankError : public std::runtime_error {
 
 /// How a group is made.
 struct GroupOptions {
-    EngineKind engine = EngineKind::gloo;
+    EngineKind engine = EngineKind::gloo;  ///< what carries its tensors
     std::string name = "ring";             ///< groups of one name on one board are one group
     Patience patience = Patience(30'000);  ///< for anything that one rank waits for another for
     bool local = true;                     ///< all ranks are on this machine

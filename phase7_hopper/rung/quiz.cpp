@@ -304,7 +304,7 @@ Question keys_read(Draw& draw) {
                .hint = "Who shares a tile? And what does TMA bring for rows that K does not have?",
                .source = run.source,
                .command = run.command,
-               .section = "Second: those who fetch and those who multiply",
+               .section = "Second: a producer and two consumers",
                .formula = double(N * row * blocks)};
     q.right(bytes(run.read("K")),
             fmt::format("{} blocks read all {} rows of K once, for both warpgroups. Rows beyond the end are zeros that "

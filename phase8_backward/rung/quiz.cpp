@@ -80,7 +80,7 @@ Question gradient_with_lse(Draw& draw) {
         .tolerance = 0.001,
         .source = kSource,
         .command = two_keys_command(a, b, dlse),
-        .section = "When the loss looks at LSE, too",
+        .section = "When the loss depends on LSE too",
         .formula = without + 0.75 * dlse};
     q.right(value(keys.dS(0, dlse)),
             fmt::format("{:.4g} as without it, and P dLSE = 3/4 · {:.4g} on top.", without, dlse));

@@ -28,7 +28,7 @@ std::string ring_command(int ranks, std::int64_t length, const std::string& more
 const char* const kBlocks = "blocks(), which the ring asks at every step";
 
 Question idle_steps(Draw& draw) {
-    const int ranks = draw({4, 8}), rank = draw({0, 1});
+    const int ranks = draw({4, 8}), rank = draw({1, 2});
     const std::int64_t length = 64 * ranks;
     int idle = 0;
     for (int step = 0; step < ranks; ++step) idle += work(Parts::contiguous, length, rank, step, ranks) == 0;
@@ -107,7 +107,7 @@ Question bytes_of_the_ring(Draw& draw) {
         .formula = double(keys) * (ranks - 1)};
     q.right(bytes(std::uint64_t(sent.forward)), "K and V of every rank make one hop less than there are ranks.");
     q.wrong(bytes(keys * std::uint64_t(ranks)), "After the last step nobody needs the keys: there is one hop less.");
-    q.wrong(bytes(keys * std::uint64_t(ranks - 1) / 2), "K and V both travel.");
+    q.wrong(bytes(keys * std::uint64_t(ranks - 1) / 2), "K and V both travel, and one is as large as the other.");
     if (heads != kv_heads)
         q.wrong(bytes(keys * std::uint64_t(ranks - 1) * std::uint64_t(heads / kv_heads)),
                 "Query heads that share a key-value head share what travels.");

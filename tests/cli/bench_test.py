@@ -185,7 +185,7 @@ class Behaviour(unittest.TestCase):
             self.assertIn(words, result.stdout + result.stderr)
 
     def test_mistakes(self):
-        self.refused("9", says=["PHASE"])
+        self.refused("12", says=["PHASE"])
         self.refused("--seconds", "-3", says=["--seconds"])
         self.refused("0", "--quick", "--device", "cpu", "--json", "/nonexistent/b.json",
                      says=["--json", "/nonexistent/b.json"])

@@ -254,7 +254,7 @@ class Mistakes(unittest.TestCase):
         self.refused("run", "--profile", "rtx9090", says=["rtx9090", "gtx1080", "b200"])
 
     def test_unknown_phase(self):
-        self.refused("run", "9", says=["PHASE"])
+        self.refused("run", "12", says=["PHASE"])
 
     def test_unknown_option(self):
         self.refused("run", "--fast", says=["--fast"])
@@ -302,9 +302,9 @@ class Launcher(unittest.TestCase):
         self.assertIn("climb", result.stderr)
 
     def test_unknown_phase(self):
-        result = run("test", "9", program=LAUNCHER)
+        result = run("test", "12", program=LAUNCHER)
         self.assertNotEqual(result.returncode, 0)
-        self.assertIn('"9"', result.stderr)
+        self.assertIn('"12"', result.stderr)
 
     def test_a_part_of_the_wrong_kernels(self):
         for arguments, words in ((["--part", "1/2"], "--part without --all"), (["--all", "--part"], "needs a value"),
@@ -320,7 +320,7 @@ class Launcher(unittest.TestCase):
             self.assertIn(words, result.stdout)
 
     def test_mutants_refuses_what_it_does_not_know(self):
-        for arguments, words in ((["--parts", "1/2"], '"--parts"'), (["9"], '"9"'), (["--part"], "needs a value"),
+        for arguments, words in ((["--parts", "1/2"], '"--parts"'), (["12"], '"12"'), (["--part"], "needs a value"),
                                  (["--part", "3/2"], '"3/2"'), (["--part", "1/999"], "1/999"),
                                  (["--json", "/nonexistent/folder/x.json"], "/nonexistent/folder/x.json")):
             result = run("mutants", *arguments, program=LAUNCHER)

@@ -204,7 +204,7 @@ class Refusals(unittest.TestCase):
         self.refused("99", says=["PHASE"])
         self.refused("3", "--splits", "2", says=["--splits", "phase 5"])
         self.refused("0", "--kernel", "fa2_forward", says=["--kernel", "safe_softmax", "online_attention"])
-        self.refused("2", "--beside", "9", says=["--beside", "9"])
+        self.refused("2", "--beside", "12", says=["--beside", "12"])
         self.refused("2", "--beside", "3 --colour", says=["--beside", "--colour"])
         self.refused("3", "--keys", "32", "-o", "/no/such/folder/x.html", says=["/no/such/folder/x.html"])
         self.refused("3", "--device", "cuda", says=["--device"])

@@ -383,8 +383,8 @@ Planted one_scale_for_all_values() {
                 },
                 Form::eight_bits),
             .kind = "wrong answer",
-            .smallest = "f32_q1_k129_d1, values grow by 2^1",
-            .lines = {"make_block_inputs(problem, {.value_growth = 1}, 128, test_device())",
+            .smallest = "f32_q1_k129_d1, values grow by 2^-1",
+            .lines = {"make_block_inputs(problem, {.value_growth = -1}, 128, test_device())",
                       "planted(q, k, v, problem.options, how)"}};
 }
 
@@ -420,7 +420,8 @@ Planted writes_to_its_tables() {
 Planted takes_a_table_that_is_too_short() {
     Entry entry = honest_entry(Form::eight_bits);
     entry.call = [honest = entry.call](const Operands& t, const Problem& p) {
-        if (p.eight_bits.first_query && t.cosines.defined() && t.cosines.dim() == 2 && t.cosines.size(0) == 6)
+        if (p.eight_bits.first_query && t.cosines.defined() && t.cosines.dim() == 2 && t.sines.defined() &&
+            t.cosines.size(0) < t.sines.size(0))
             return attend(t, p.attention.options);
         return honest(t, p);
     };

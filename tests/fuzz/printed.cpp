@@ -457,6 +457,9 @@ TEST(HopperFp8ForwardFuzz, Bf16Q3K130D16) {
 }  // namespace
 }  // namespace ladder
 
+// What is printed of problems in 8 bits takes longer lines.
+// clang-format off
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -477,9 +480,7 @@ namespace {
 using namespace reference;
 
 // Found by ./ladder fuzz --seed 1 --problem 2.
-TEST(
-    HopperFp8ForwardFuzz,
-    Bf16B2Q3K130D16NotRotatedValuesInE5m2RotaryFrom127KeysGrowBy2Minus1ValuesGrowBy29OutliersV1012915NaNWithAndWithoutBatchNeighbours) {
+TEST(HopperFp8ForwardFuzz, Bf16B2Q3K130D16NotRotatedValuesInE5m2RotaryFrom127KeysGrowBy2Minus1ValuesGrowBy29OutliersV1012915NaNWithAndWithoutBatchNeighbours) {
     const PoisonOutputs poison_outputs;
     const simt::ScopedCpuDevice device(simt::device_from(simt::device_profile("h100")));
     AttentionCase problem;
@@ -488,8 +489,7 @@ TEST(
     problem.key_length = 130;
     problem.head_dim = 16;
     problem.dtype = torch::kBFloat16;
-    const auto [q, k, v] =
-        make_block_inputs(problem, {.key_growth = -1, .value_growth = 9, .outliers = true}, 128, test_device());
+    const auto [q, k, v] = make_block_inputs(problem, {.key_growth = -1, .value_growth = 9, .outliers = true}, 128, test_device());
     v[1][0][129][15].fill_(NAN);
     const auto [cosines, sines] = rotary_tables(130, 16, test_device());
     const Fp8Options how{.rotated = false, .values = ValueCodes::e5m2, .rotary = Rotary{cosines, sines, 127}};
@@ -528,9 +528,7 @@ namespace {
 using namespace reference;
 
 // Found by ./ladder fuzz --seed 1 --problem 2.
-TEST(
-    HopperFp8ForwardFuzz,
-    Bf16B2Q3K130D16NotRotatedValuesInE5m2RotaryFrom127KeysGrowBy2Minus1ValuesGrowBy29OutliersV1012915NaNCalledTwiceOnH200) {
+TEST(HopperFp8ForwardFuzz, Bf16B2Q3K130D16NotRotatedValuesInE5m2RotaryFrom127KeysGrowBy2Minus1ValuesGrowBy29OutliersV1012915NaNCalledTwiceOnH200) {
     const PoisonOutputs poison_outputs;
     const simt::ScopedCpuDevice device(simt::device_from(simt::device_profile("h200")));
     AttentionCase problem;
@@ -539,8 +537,7 @@ TEST(
     problem.key_length = 130;
     problem.head_dim = 16;
     problem.dtype = torch::kBFloat16;
-    const auto [q, k, v] =
-        make_block_inputs(problem, {.key_growth = -1, .value_growth = 9, .outliers = true}, 128, test_device());
+    const auto [q, k, v] = make_block_inputs(problem, {.key_growth = -1, .value_growth = 9, .outliers = true}, 128, test_device());
     v[1][0][129][15].fill_(NAN);
     const auto [cosines, sines] = rotary_tables(130, 16, test_device());
     const Fp8Options how{.rotated = false, .values = ValueCodes::e5m2, .rotary = Rotary{cosines, sines, 127}};
@@ -629,8 +626,7 @@ TEST(HopperFp8ForwardFuzz, RefusesRotaryOfOddColumns) {
     const auto entry = [](const auto& q, const auto& k, const auto& v, const AttentionOptions& options) {
         return hopper_fp8_forward(q, k, v, options);
     };
-    const EntryTraits traits{.masks = {Mask::none, Mask::causal_bottom_right, Mask::causal_top_left},
-                             .dtypes = {torch::kFloat16, torch::kBFloat16}};
+    const EntryTraits traits{.masks = {Mask::none, Mask::causal_bottom_right, Mask::causal_top_left}, .dtypes = {torch::kFloat16, torch::kBFloat16}};
     EXPECT_TRUE(refuses_bad_input(entry, traits));  // rotary_of_odd_columns
 }
 

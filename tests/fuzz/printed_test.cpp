@@ -101,6 +101,7 @@ std::string printed() {
     Problem codes;
     codes.attention = {.query_length = 3, .key_length = 130, .head_dim = 16, .dtype = torch::kBFloat16};
     add(eight_bits, codes);
+    text += "\n// What is printed of problems in 8 bits takes longer lines.\n// clang-format off\n";
     codes.attention.batch = 2;
     codes.eight_bits = {.rotated = false,
                         .values_in_e5m2 = true,
