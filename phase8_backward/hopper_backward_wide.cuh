@@ -278,7 +278,12 @@ std::size_t hopper_backward_wide_shared_bytes(const HopperBackwardArguments& a) 
 }
 
 /// Queries in a tile.
-int hopper_backward_wide_tile(const HopperBackwardArguments&) { return HopperBackwardWide<256>::B_r; }
+int hopper_backward_wide_tile(const HopperBackwardArguments& a) {
+    int B_r = 0;
+    with_large_warpgroup_head_dim(a.head_dim(),
+                                  [&]<int D>(std::integral_constant<int, D>) { B_r = HopperBackwardWide<D>::B_r; });
+    return B_r;
+}
 
 /// What the kernels move.
 GlobalBytes hopper_backward_wide_bytes(const HopperBackwardArguments& a) {

@@ -128,7 +128,7 @@ Question merged_value(Draw& draw) {
                .ask = "What is O of both together?",
                .hint = "How much of the sum of exponentials does each of them have?",
                .source = "the kernel of merge.cuh, on the CPU machine",
-               .command = "./ladder test 9",
+               .command = ring_command(2, 128, "--parts contiguous"),
                .section = "One more part",
                .formula = (a * O_a + b * O_b) / (a + b)};
     q.right(value(so_far.result().out.item<double>()),

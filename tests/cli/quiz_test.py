@@ -44,7 +44,7 @@ class Commands(unittest.TestCase):
     def test_show_has_everything_for_a_teacher(self):
         text, report = quiz("--show", "--seed", "1")
         self.assertEqual((report["commit"], report["seed"]), ("abc123", 1))
-        self.assertEqual({q["phase"] for q in report["questions"]}, set(range(9)))
+        self.assertEqual({q["phase"] for q in report["questions"]}, set(range(10)))
         flowing = " ".join(text.split())
         for q in report["questions"]:
             self.assertEqual(q["outcome"], "shown")
