@@ -161,6 +161,16 @@ TEST(RanksThatFail, TheRankThatKeepsTheBoardIsNamed) {
     }
 }
 
+/// What the system sends to a rank that writes to one that is dead: seldom seen otherwise, since it takes good timing.
+TEST(RanksThatFail, ABrokenPipeEndsNobody) {
+    if (not_run_here()) return;
+    const std::vector<RankEnd> ends = launched_as([](const Place& place, const std::shared_ptr<Board>& board) {
+        const Group group(board, place.rank, place.ranks, {.name = place.name, .patience = kPatience});
+        raise(SIGPIPE);
+    });
+    for (const RankEnd& end : ends) EXPECT_TRUE(end.well()) << "signal " << end.signal << ": " << end.last_words;
+}
+
 TEST(RanksThatFail, TheNextRunIsFine) {
     if (not_run_here()) return;
     for (const RankEnd& end : launched("")) EXPECT_TRUE(end.well()) << end.last_words;

@@ -17,8 +17,8 @@ from terminal import paint
 
 # Whole folders and files that a hand-out consists of, beside what its exercises include and what the phases bring to the judge.
 # common/ has no kernel of a phase.
-WHOLE = ("common/attention", "common/classroom", "common/cmake", "common/fixture", "common/fuzz", "common/reference", "common/simt",
-         "common/torch")
+WHOLE = ("common/attention", "common/classroom", "common/cmake", "common/distributed", "common/fixture", "common/fuzz",
+         "common/reference", "common/simt", "common/torch")
 FILES = ("ladder", "LICENSE", "LICENSE-docs", "CMakePresets.json", ".gitignore", "common/CMakeLists.txt", "common/rung/phases.txt",
          "docs/attention/four_tokens.py", "docs/attention/cost.py")
 PAGES = ("docs/attention.md", "docs/primer.md", "docs/cpu_machine.md", "docs/notation.md", "docs/numerics.md", "docs/glossary.md")

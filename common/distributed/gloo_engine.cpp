@@ -4,11 +4,20 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
+#include <csignal>
+
 #include "common/distributed/c10d_board.h"
 #include "common/distributed/engines.h"
 
 namespace ladder::distributed {
 namespace {
+
+/// Gloo writes into its peers' sockets. Once a peer is dead, the system answers with a signal that would end this rank as
+/// well, before it can say whom it misses. (Python ignores that signal from its start.)
+void outlive_broken_pipes() {
+    struct sigaction now {};
+    if (sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) std::signal(SIGPIPE, SIG_IGN);
+}
 
 class GlooDelivery : public Delivery {
   public:
@@ -25,6 +34,7 @@ class GlooDelivery : public Delivery {
 class GlooEngine : public Engine {
   public:
     GlooEngine(const c10::intrusive_ptr<c10d::Store>& store, int rank, int ranks, bool local, Patience patience) {
+        outlive_broken_pipes();
         const auto options = c10d::ProcessGroupGloo::Options::create(patience);
         options->devices.push_back(local ? c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
                                          : c10d::ProcessGroupGloo::createDefaultDevice());
