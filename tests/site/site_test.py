@@ -85,7 +85,8 @@ def problems_of(browser, page):
             found.append(f"could not load {url}")
         elif not url.startswith(("file:", "data:", "blob:", "chrome")):
             found.append(f"asked the network for {url}")
-    if sum(loaded.values()) > HEAVIEST:
+    # The list of all that a namespace has grows with the reference, and is nobody's first page.
+    if sum(loaded.values()) > HEAVIEST and not page.name.startswith("namespace"):
         heavy = sorted(loaded, key=loaded.get, reverse=True)[:5]
         found.append(f"loads {sum(loaded.values()) // 1024} KiB, of {HEAVIEST // 1024} allowed: "
                      + ", ".join(f"{file.name} {loaded[file] // 1024}" for file in heavy))
