@@ -108,6 +108,12 @@ class Commands(unittest.TestCase):
                         self.assertIn("cudaFuncSetAttribute gave cudaErrorInvalidValue", result.stdout)
                     elif " overflow " in command:
                         self.assertIn(f"N = {question['right'].split()[0]} launched", result.stdout)
+                    elif " ring " in command:  # no kernel's name, but the same ring, which must be right
+                        ranks = re.search(r"--ranks (\d+)", command)[1]
+                        self.assertIn(f"   {ranks} ranks, ", result.stdout)
+                        self.assertIn("  right\n", result.stdout)
+                        if sent := re.search(r"bytes \((.+?)\)", question["right"]):
+                            self.assertIn(f"  {sent[1]}", result.stdout)
                     else:
                         self.assertIn(question["source"].split()[0], result.stdout)
 
