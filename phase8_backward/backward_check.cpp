@@ -22,7 +22,7 @@ void check_beside(const char* name, const torch::Tensor& tensor, const torch::Te
     check_tensor(name, tensor, int64_t(sizes.size()));
     if (tensor.sizes() != sizes) refuse(name, "the shape is ", tensor.sizes(), "; for this q it must be ", sizes);
     if (tensor.scalar_type() != dtype)
-        refuse(name, "the dtype is ", tensor.scalar_type(), "; ", dtype, " is accepted, convert with .to(…)");
+        refuse(name, "the dtype is ", tensor.scalar_type(), "; for this q it must be ", dtype, ", convert with .to(…)");
     if (tensor.device() != q.device())
         refuse(name, "the device is ", tensor.device(), ", but q's is ", q.device(), "; all must be on one device");
 }

@@ -147,7 +147,9 @@ std::vector<BadCall> bad_calls(const Entry& entry, torch::Device device) {
         });
     if (std::ranges::find(entry.dtypes, torch::kFloat32) == entry.dtypes.end())
         table.add("float32", {"q", "Float", "float16"}, [&](BadCall& call) {
-            for (torch::Tensor* t : {&call.operands.q, &call.operands.k, &call.operands.v}) *t = t->to(torch::kFloat32);
+            for (torch::Tensor* t : {&call.operands.q, &call.operands.k, &call.operands.v, &call.operands.out,
+                                     &call.operands.dout})
+                if (t->defined()) *t = t->to(torch::kFloat32);
         });
     add_masks(table, entry.masks);
     if (entry.form == Form::blocked) add_blocks(table);
