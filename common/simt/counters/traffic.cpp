@@ -87,12 +87,19 @@ void Traffic::count_bulk(bool write, std::size_t offset, std::size_t bytes, int 
 }
 
 void Traffic::record(const Instruction& instruction, std::uint64_t address, int thread) {
+    warps_[thread / 32].record(thread % 32, number_of(instruction), address);
+}
+
+std::uint32_t Traffic::number_of(const Instruction& instruction) {
+    Asked& last = asked_[instruction.site.line() % asked_.size()];
+    if (last.instruction == instruction) return last.number;
     const auto [known, is_new] = numbers_.try_emplace(instruction, std::uint32_t(instructions_.size()));
     if (is_new) {
         instructions_.push_back(instruction);
         origins_.push_back({instruction.site, instruction.kind == kMark});
     }
-    warps_[thread / 32].record(thread % 32, known->second, address);
+    last = {instruction, known->second};
+    return known->second;
 }
 
 void Traffic::evaluate(LaneStreams& warp) {

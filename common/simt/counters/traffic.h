@@ -121,6 +121,7 @@ class Traffic {
     void count_bulk(bool write, int tensor, const void* address, std::size_t bytes, int thread, SourceSite site);
     void count_bulk(bool write, std::size_t offset, std::size_t bytes, int thread, SourceSite site);
     void record(const Instruction& instruction, std::uint64_t address, int thread);
+    std::uint32_t number_of(const Instruction& instruction);
     void evaluate(LaneStreams& warp);
     void count_in_doubt(LaneStreams& warp);
     static RequestCost cost_of(const LaneStreams::Request& request, const Instruction& instruction);
@@ -137,6 +138,12 @@ class Traffic {
     Counters sum_;
     std::array<TensorTraffic, kMaxTensorNames> tensors_{};  // unnamed until taken
     std::unordered_map<Instruction, std::uint32_t, InstructionHash> numbers_;
+    /// What was asked for last, by line: threads come by few lines many times, and so spare themselves the hash.
+    struct Asked {
+        Instruction instruction{.site = {}, .bytes = -1};
+        std::uint32_t number = 0;
+    };
+    std::array<Asked, 64> asked_;
     std::vector<Instruction> instructions_;
     std::vector<LaneStreams::Origin> origins_;  // of instructions_
     std::vector<LaneStreams> warps_;
