@@ -31,7 +31,7 @@ RingDemo demo_of_this_program() {
     throw std::runtime_error("ring: no phase of this program has ring attention");
 }
 
-/// Whether this machine has GPUs, without a call of CUDA, after which no rank could be forked.
+/// Whether this machine has GPUs, without a call of CUDA: the process that starts the ranks computes nothing.
 bool has_gpus() { return std::filesystem::exists("/dev/nvidia0"); }
 
 void settle(Options& options) {
@@ -69,6 +69,7 @@ int be_rank(const distributed::Place& place, const Plan& plan) {
     } catch (const std::exception& error) {
         const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
         distributed::say_last_words(*board, place.rank, of_torch ? of_torch->what_without_backtrace() : error.what());
+        if (place.heard) return 2;  // and the launcher says them, once for all
         throw;
     }
 }
@@ -79,15 +80,8 @@ int run(Options& options) {
     settle(options);
     const Plan& plan = options.plan;
     if (place) return be_rank(*place, plan);
-    const auto rank = [&] {
-        try {
-            return be_rank(distributed::place_in_environment().value(), plan);
-        } catch (const std::exception&) {
-            return 2;  // its last words are on the board
-        }
-    };
-    const std::vector<distributed::RankEnd> ends =
-        distributed::launch_ranks(rank, plan.ranks, distributed::Patience(std::int64_t(2e3 * plan.patience)));
+    const std::vector<distributed::RankEnd> ends = distributed::launch_ranks(
+        distributed::own_command(), plan.ranks, distributed::Patience(std::int64_t(2e3 * plan.patience)));
     const bool wrong = std::ranges::any_of(ends, [](const auto& end) { return end.exit_status == 1; });
     if (std::ranges::all_of(ends, &distributed::RankEnd::well) || wrong) return wrong ? 1 : 0;
     throw std::runtime_error("ring: " + what_failed(ends));
