@@ -222,6 +222,7 @@ Json in_json(const Plan& plan, const RingDemo& demo, const std::vector<RankRun>&
     return {{"commit", commit ? commit : "unknown"},
             {"date", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
             {"device_name", ranks[0].device},
+            {"device", plan.on_gpus ? "cuda" : "cpu"},
             {"engine", plan.on_gpus ? "nccl" : "gloo"},
             {"ranks", plan.ranks},
             {"q", {s.batch, s.query_heads, s.query_length, s.head_dim}},
