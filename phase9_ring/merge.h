@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "common/attention/arguments.h"
 #include "common/attention/options.h"
 #include "common/torch/torch.h"
 
@@ -28,5 +29,8 @@ class SoFar {
     torch::Tensor q_;
     AttentionResult sum_;  ///< both float32; undefined before the first part
 };
+
+/// What merge() moves for a part of all rows, unless it is the first: it is kept as it is.
+GlobalBytes merge_bytes(const AttentionResult& part);
 
 }  // namespace ladder

@@ -1,4 +1,3 @@
-#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -7,6 +6,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <thread>
 
@@ -24,7 +24,8 @@ using namespace distributed;
 using namespace std::chrono_literals;
 
 constexpr int kRanks = 4, kCulprit = 2, kRounds = 400;
-constexpr Patience kPatience = 3s, kGrace = 5s;
+constexpr Patience kStart = 120s, kPatience = 3s, kGrace = 5s, kBound = 5 * kPatience;
+constexpr int kTooLate = 3;  // the exit status of a rank that noticed after that
 
 bool not_run_here() {
     return reference::not_run_on_gpu("its ranks are processes with a CPU machine each") ||
@@ -64,21 +65,41 @@ void work(const std::string& fault, const Place& place, const std::shared_ptr<Bo
     }
 }
 
-std::vector<RankEnd> launched_as(const std::function<void(Place, const std::shared_ptr<Board>&)>& body) {
-    at::set_num_threads(1);  // ranks are forked: libtorch must have no threads
-    return launch_ranks(
-        [&] {
-            const Place place = place_in_environment().value();
-            const auto board = board_of(place, kPatience);
-            try {
-                body(place, board);
-                return EXIT_SUCCESS;
-            } catch (const std::exception& error) {
-                say_last_words(*board, place.rank, error.what());
-                return EXIT_FAILURE;
-            }
-        },
-        kRanks, kGrace);
+/// The command that runs the current test alone, through the emulator that a cross-compiled program needs.
+std::vector<std::string> this_test() {
+    const auto& test = *::testing::UnitTest::GetInstance()->current_test_info();
+    const std::string self = std::filesystem::read_symlink("/proc/self/exe");
+    return {"/bin/sh", "-c",
+            "exec env -u GTEST_TOTAL_SHARDS -u GTEST_SHARD_INDEX " LADDER_EMULATOR " '" + self +
+                "' --gtest_filter=" + test.test_suite_name() + '.' + test.name() + " >/dev/null"};
+}
+
+/// All ranks' programs have come so far, however long a busy machine takes to start them.
+void meet(const Place& place, Board& board) {
+    board.put("started/" + std::to_string(place.rank), "");
+    for (int rank = 0; rank < place.ranks; ++rank) board.look("started/" + std::to_string(rank), kStart);
+}
+
+using Body = std::function<void(Place, const std::shared_ptr<Board>&)>;
+
+[[noreturn]] void be_rank(const Place& place, const Body& body) {
+    const auto board = board_of(place, kStart);
+    meet(place, *board);
+    const auto start = std::chrono::steady_clock::now();
+    int status = EXIT_SUCCESS;
+    try {
+        body(place, board);
+    } catch (const std::exception& error) {
+        say_last_words(*board, place.rank, error.what());
+        status = std::chrono::steady_clock::now() - start < kBound ? EXIT_FAILURE : kTooLate;
+    }
+    _exit(status);
+}
+
+/// How ranks end that do this. Each is this test once more: it comes here, too, and finds that it is a rank.
+std::vector<RankEnd> launched_as(const Body& body) {
+    if (const std::optional<Place> place = place_in_environment()) be_rank(*place, body);
+    return launch_ranks(this_test(), kRanks, kGrace);
 }
 
 std::vector<RankEnd> launched(const std::string& fault) {
@@ -89,15 +110,12 @@ std::vector<RankEnd> launched(const std::string& fault) {
 
 /// All others end by themselves, in time, with one error that names the rank that is at fault, and nobody is left over.
 void everybody_blames_the_culprit(const std::string& fault, const std::vector<std::string>& words) {
-    SCOPED_TRACE(fault);
-    const auto start = std::chrono::steady_clock::now();
     const std::vector<RankEnd> ends = launched(fault);
-    EXPECT_LT(std::chrono::steady_clock::now() - start, 3 * kPatience + kGrace);
     for (int rank = 0; rank < kRanks; ++rank) {
         if (rank == kCulprit) continue;
-        EXPECT_FALSE(ends[rank].well());
         EXPECT_FALSE(ends[rank].abandoned) << "rank " << rank << " did not end by itself";
         EXPECT_EQ(ends[rank].signal, 0) << "rank " << rank;
+        EXPECT_EQ(ends[rank].exit_status, EXIT_FAILURE) << "rank " << rank;
         for (const std::string& word : words)
             EXPECT_NE(ends[rank].last_words.find(word), std::string::npos) << rank << ": " << ends[rank].last_words;
     }
@@ -131,10 +149,18 @@ TEST(RanksThatFail, ARankInAnotherGroupIsNamed) {
     everybody_blames_the_culprit("another size", {"rank 2 came with ranks: 5, ranks 0, 1 and 3 with ranks: 4"});
 }
 
-TEST(RanksThatFail, ARankWithOtherTensorsIsNamed) {
+TEST(RanksThatFail, ARankWithAnotherShapeIsNamed) {
     if (not_run_here()) return;
     everybody_blames_the_culprit("another shape", {"rank 2 came with 3 query heads", "0, 1 and 3 with 2 query heads"});
+}
+
+TEST(RanksThatFail, ARankWithAnotherDtypeIsNamed) {
+    if (not_run_here()) return;
     everybody_blames_the_culprit("another dtype", {"rank 2 came with dtype Half", "0, 1 and 3 with dtype Float"});
+}
+
+TEST(RanksThatFail, ARankWithBadInputIsNamed) {
+    if (not_run_here()) return;
     everybody_blames_the_culprit("bad input", {"rank 2 gave up: ring_attention: q: the shape is [2, 8, 16] of rank 3"});
 }
 

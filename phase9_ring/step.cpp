@@ -1,5 +1,7 @@
 #include "phase9_ring/step.h"
 
+#include <ATen/record_function.h>
+
 #include "common/attention/attention.h"
 
 namespace ladder {
@@ -11,6 +13,7 @@ torch::Tensor rows(const torch::Tensor& tensor, const Interval& of) { return ten
 
 void add_attention(SoFar& so_far, const torch::Tensor& q, const KeysAndValues& keys, const std::vector<Block>& blocks,
                    const std::optional<double>& scale) {
+    RECORD_USER_SCOPE("work");
     for (const Block& block : blocks)
         so_far.merge(block.queries.first,
                      attention_with_lse(rows(q, block.queries), rows(keys.k, block.keys), rows(keys.v, block.keys),
@@ -19,6 +22,7 @@ void add_attention(SoFar& so_far, const torch::Tensor& q, const KeysAndValues& k
 
 void add_gradients(torch::Tensor& dq, KeysAndValues& d_keys, const LossOfQueries& loss, const KeysAndValues& keys,
                    const std::vector<Block>& blocks, const std::optional<double>& scale) {
+    RECORD_USER_SCOPE("work");
     for (const Block& block : blocks) {
         const auto dlse = loss.dlse ? std::optional(rows(*loss.dlse, block.queries)) : std::nullopt;
         const AttentionGradients part =

@@ -31,7 +31,7 @@ RingDemo demo_of_this_program() {
     throw std::runtime_error("ring: no phase of this program has ring attention");
 }
 
-/// Whether this machine has GPUs, without a call of CUDA, after which no rank could be forked.
+/// Whether this machine has GPUs, without a call of CUDA: the process that starts the ranks computes nothing.
 bool has_gpus() { return std::filesystem::exists("/dev/nvidia0"); }
 
 void settle(Options& options) {
@@ -42,6 +42,10 @@ void settle(Options& options) {
     const std::string missing =
         distributed::missing_for(plan.on_gpus ? distributed::EngineKind::nccl : distributed::EngineKind::gloo);
     if (!missing.empty()) throw std::runtime_error("ring: " + missing);
+    if (plan.on_gpus && (plan.link || !plan.trace.empty()))
+        throw std::invalid_argument(
+            "ring: --link and --trace follow ranks with CPU machines (--device cpu); on GPUs use Nsight Systems, since "
+            "their kernels and messages go on when the host has gone on");
     plan.sizes.query_length = plan.sizes.key_length =
         options.tokens.value_or(plan.ranks * (plan.on_gpus ? kTokensOnGpu : kTokensOnCpu));
     plan.sizes.element_bytes = std::int64_t(c10::elementSize(plan.dtype));
@@ -63,12 +67,14 @@ int be_rank(const distributed::Place& place, const Plan& plan) {
         if (place.rank == 0) {
             fmt::print("{}", in_words(plan, demo, all));
             std::fflush(stdout);
-            if (!plan.json.empty()) write_json(in_json(plan, demo, all), plan.json);
+            for (const std::string& file : {plan.json, plan.trace})
+                if (!file.empty()) write_json(in_json(plan, demo, all), file);
         }
         return all_right(plan, demo, all) ? 0 : 1;
     } catch (const std::exception& error) {
         const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
         distributed::say_last_words(*board, place.rank, of_torch ? of_torch->what_without_backtrace() : error.what());
+        if (place.heard) return 2;  // and the launcher says them, once for all
         throw;
     }
 }
@@ -79,15 +85,8 @@ int run(Options& options) {
     settle(options);
     const Plan& plan = options.plan;
     if (place) return be_rank(*place, plan);
-    const auto rank = [&] {
-        try {
-            return be_rank(distributed::place_in_environment().value(), plan);
-        } catch (const std::exception&) {
-            return 2;  // its last words are on the board
-        }
-    };
-    const std::vector<distributed::RankEnd> ends =
-        distributed::launch_ranks(rank, plan.ranks, distributed::Patience(std::int64_t(2e3 * plan.patience)));
+    const std::vector<distributed::RankEnd> ends = distributed::launch_ranks(
+        distributed::own_command(), plan.ranks, distributed::Patience(std::int64_t(2e3 * plan.patience)));
     const bool wrong = std::ranges::any_of(ends, [](const auto& end) { return end.exit_status == 1; });
     if (std::ranges::all_of(ends, &distributed::RankEnd::well) || wrong) return wrong ? 1 : 0;
     throw std::runtime_error("ring: " + what_failed(ends));
@@ -152,7 +151,12 @@ void add_command(CLI::App& app, Action& action) {
         ->check(positive)
         ->capture_default_str()
         ->type_name("S");
+    command.add_option("--link", plan.link, "bytes a second that go from rank to rank: a slower link than there is")
+        ->check(positive)
+        ->type_name("B");
     command.add_option("--json", plan.json, "also writes what came out to this file")->type_name("FILE");
+    command.add_option("--trace", plan.trace, "likewise, and when each rank worked, waited, sent and received")
+        ->type_name("FILE");
     add_named(command, "--device", options->device,
               std::map<std::string, DeviceChoice>{{"cpu", DeviceChoice::cpu}, {"cuda", DeviceChoice::cuda}},
               "cpu or cuda", "cuda where there are GPUs");

@@ -12,8 +12,8 @@
 namespace ladder::distributed {
 namespace {
 
-/// Gloo writes into its peers' sockets. Once a peer is dead, the system answers with a signal that would end this rank as
-/// well, before it can say whom it misses. (Python ignores that signal from its start.)
+/// Gloo writes into its peers' sockets. Once a peer is dead, the system answers with a signal that would end this rank
+/// as well, before it can say whom it misses. (Python ignores that signal from its start.)
 void outlive_broken_pipes() {
     struct sigaction now {};
     if (sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) std::signal(SIGPIPE, SIG_IGN);

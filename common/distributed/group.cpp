@@ -1,5 +1,7 @@
 #include "common/distributed/group.h"
 
+#include <ATen/record_function.h>
+
 #include <algorithm>
 #include <map>
 #include <sstream>
@@ -7,6 +9,7 @@
 #include <utility>
 
 #include "common/distributed/engines.h"
+#include "common/distributed/followed.h"
 
 namespace ladder::distributed {
 
@@ -107,6 +110,8 @@ struct Members {
 // ---- Messages ------------------------------------------------------------------------------------------------------
 
 void Exchange::wait() {
+    if (way_.empty()) return;
+    RECORD_USER_SCOPE("wait");
     for (Under& under : std::exchange(way_, {})) {
         if (!under.delivery) continue;
         const auto start = std::chrono::steady_clock::now();
@@ -172,6 +177,7 @@ Group::Group(std::shared_ptr<Board> board, int rank, int size, const GroupOption
     }
     try {
         m.engine = connect(options.engine, *m.board, m.name, rank, size, options.local, m.patience);
+        if (options.link) m.engine = followed(std::move(m.engine), *options.link, m.patience);
     } catch (const std::exception& error) {
         for (int other = 0; other < size; ++other)
             if (other != rank && m.trouble_of(other, Patience(0))) m.blame(other, "ended before all were connected");

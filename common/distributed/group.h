@@ -30,6 +30,9 @@ struct GroupOptions {
     std::string name = "ring";             ///< groups of one name on one board are one group
     Patience patience = Patience(30'000);  ///< for anything that one rank waits for another for
     bool local = true;                     ///< all ranks are on this machine
+
+    /// Where set, messages are followed(), over a link that carries so many bytes a second each way.
+    std::optional<double> link = {};
 };
 
 class Group;

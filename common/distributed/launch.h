@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,16 +18,20 @@ struct RankEnd {
     bool well() const { return exit_status == 0 && signal == 0; }
 };
 
-/// Runs `rank` in a process for each rank, on this machine, with the environment that torchrun would give it (see
-/// Place), and waits until all have ended. What it returns is the process's exit status. The board is kept here, so
-/// that it outlives every rank; when one ends the others can read there how. Once one has failed, the others have
-/// `grace` to notice; whoever then still runs is killed. Should this process itself be killed, the ranks are too (on
-/// Linux).
+/// The command that starts this program once more, with the same arguments.
+std::vector<std::string> own_command();
+
+/// Runs a command, a program's path and its arguments, as a process for each rank on this machine, and waits until all
+/// have ended. The program finds out that it is a rank as under torchrun, by place_in_environment(). The board is kept
+/// here, so that it outlives every rank; when one ends the others can read there how. Once one has failed, the others
+/// have `grace` to notice; whoever then still runs is killed. Should this process itself be killed, the ranks are too
+/// (on Linux).
 ///
-/// The processes are forked: this one must not have used CUDA, nor have other threads.
+/// Ranks are programs of their own, and not forks of this one, since neither CUDA nor threads survive that.
 ///
-/// Returns how each ended, by rank. Throws std::runtime_error where no process can be started.
-std::vector<RankEnd> launch_ranks(const std::function<int()>& rank, int ranks, Patience grace);
+/// Returns how each ended, by rank; with exit status 127 where there is no such program. Throws std::runtime_error
+/// where no process can be started.
+std::vector<RankEnd> launch_ranks(const std::vector<std::string>& command, int ranks, Patience grace);
 
 /// On a rank: leaves `words` for whoever launched it. Does not throw.
 void say_last_words(Board& board, int rank, const std::string& words) noexcept;

@@ -46,6 +46,7 @@ std::optional<Place> place_in_environment() {
     place.kept_by = offered ? "the process that started the ranks" : "rank 0";
     place.local = variable("LOCAL_WORLD_SIZE").value_or("") == variable("WORLD_SIZE");
     place.name = "ring" + variable("TORCHELASTIC_RESTART_COUNT").value_or("");
+    place.heard = variable(kHeardByLauncher).has_value();
     return place;
 }
 

@@ -20,7 +20,11 @@ struct Place {
     std::string kept_by;       ///< who keeps the board: whoever started the ranks, or else rank 0
     bool local = false;        ///< all ranks are on this machine
     std::string name;          ///< for the group: another one after each restart
+    bool heard = false;        ///< whoever started the ranks reads what they say through say_last_words()
 };
+
+/// The variable by which launch_ranks() says so; torchrun does not know it.
+inline constexpr char kHeardByLauncher[] = "LADDER_LAUNCHER_HEARS_LAST_WORDS";
 
 /// Nothing where this process was not started as a rank. Throws std::invalid_argument where a variable is missing or is
 /// no number, and says which.

@@ -161,9 +161,10 @@ void draw_shape(Random& random, const Entry& entry, AttentionCase& c) {
     c.query_length = entry.form == Form::decode && random.one_in(2) ? random.pick({1, 1, 2, 3})
                                                                     : draw_length(random, entry.longest_query);
     c.key_length = draw_length(random, entry.longest_key);
-    const bool square = (entry.form == Form::attention || entry.form == Form::blocked ||
-                         entry.form == Form::eight_bits || entry.form == Form::backward) &&
-                        random.one_in(4);
+    const bool square =
+        (entry.form == Form::attention || entry.form == Form::blocked || entry.form == Form::eight_bits ||
+         entry.form == Form::shared || entry.form == Form::backward) &&
+        random.one_in(4);
     if (square && c.query_length <= entry.longest_key) c.key_length = c.query_length;
     bound_work(random, entry, c);
 }
@@ -171,7 +172,8 @@ void draw_shape(Random& random, const Entry& entry, AttentionCase& c) {
 Property draw_property(Random& random, const Entry& entry, const Problem& p) {
     if (!entry.repeats) return Property::none;
     // The plan for the splits, or the choice of a kernel, may look at the whole batch, and another rounds otherwise.
-    const bool may_choose = entry.chooses_by_size && p.attention.dtype == torch::kFloat32;
+    const bool may_choose =
+        (entry.chooses_by_size && p.attention.dtype == torch::kFloat32) || entry.form == Form::shared;
     const bool rounds_alike = !may_choose && (entry.form != Form::decode || p.splits);
     switch (random.below(3)) {
         case 0:
@@ -213,6 +215,8 @@ Problem draw_for(Random& random, const Entry& entry) {
         if (!random.one_in(3)) p.kv_lengths = draw_kv_lengths(random, c);
     }
     if (entry.form == Form::eight_bits) p.eight_bits = draw_eight_bits(random, c);
+    if (entry.form == Form::shared)
+        p.sharing = {.ranks = int(random.pick({1, 2, 2, 3, 3, 4, 5, 8})), .zigzag = random.one_in(2)};
     // The oracle of gradients takes finite numbers alone.
     if (entry.form != Form::backward && random.one_in(8)) p.non_finite = draw_non_finite(random, entry, c);
     if (random.one_in(5)) p.property = draw_property(random, entry, p);

@@ -23,6 +23,7 @@ enum class Form {
     blocked,     ///< entry(q, k, v, options, block_rows)
     decode,      ///< entry(q, k, v, {.attention = options, .kv_lengths = …, .splits = …})
     eight_bits,  ///< entry(q, k, v, options, how), which makes 8-bit codes of the tensors, see EightBits
+    shared,      ///< entry_on_threads(q, k, v, options, ranks, parts), see Sharing
     backward,    ///< entry(dout, q, k, v, out, lse, options, …, dlse), see Entry::differentiate
 };
 

@@ -38,6 +38,8 @@ std::string describe(const Problem& p) {
     if (p.splits) add(fmt::format("splits {}", *p.splits));
     if (p.kv_lengths) add(fmt::format("kv_lengths {{{}}}", fmt::join(*p.kv_lengths, ", ")));
     text += describe(p.eight_bits);
+    if (p.sharing.ranks != 1) add(fmt::format("{} ranks", p.sharing.ranks));
+    if (p.sharing.zigzag) add("zigzag");
     if (p.non_finite) add(text_of(*p.non_finite));
     if (p.property != Property::none) add(text_of(p.property));
     if (p.profile != simt::kDefaultProfile) add("on " + p.profile);

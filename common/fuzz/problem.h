@@ -32,6 +32,12 @@ enum class Property {
     ignores_splits,            ///< with another split count, the answer still matches the reference
 };
 
+/// What an entry of Form::shared is asked for besides attention: how the sequence is cut over ranks.
+struct Sharing {
+    int ranks = 1;        ///< as many threads; 1 where they have nothing to talk through
+    bool zigzag = false;  ///< parts, instead of contiguous ones
+};
+
 /// One call of one entry, fully determined by these fields. Those that an entry has no use for keep their defaults.
 ///
 /// For softmax, `attention` describes the scores, x [query_length, key_length] in the layout of q: see
@@ -42,6 +48,7 @@ struct Problem {
     std::optional<std::int64_t> splits = {};                   ///< the entry's own plan when absent
     std::optional<std::vector<std::int64_t>> kv_lengths = {};  ///< [batch]; keys and values beyond are NaN
     EightBits eight_bits = {};
+    Sharing sharing = {};
     std::optional<NonFinite> non_finite = {};
     Property property = Property::none;
     std::string profile = std::string(simt::kDefaultProfile);  ///< what the CPU machine imitates; a GPU is what it is

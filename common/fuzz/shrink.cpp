@@ -84,6 +84,7 @@ Problems plainer(const Entry& entry, const Problem& p) {
         if (c.layouts.*tensor != reference::Layout::contiguous)
             variations.add([=](Problem& v) { v.attention.layouts.*tensor = reference::Layout::contiguous; });
     if (c.dtype != entry.dtypes.front()) variations.add([&](Problem& v) { v.attention.dtype = entry.dtypes.front(); });
+    if (p.sharing.zigzag) variations.add([](Problem& v) { v.sharing.zigzag = false; });
     for (const EightBits& less : with_one_thing_less(p.eight_bits))
         variations.add([=](Problem& v) { v.eight_bits = less; });
     if (c.seed != 0) variations.add([](Problem& v) { v.attention.seed = 0; });
@@ -148,6 +149,12 @@ Problems smaller_head_dims(const Entry& entry, const Problem& p) {
 Problems fewer_splits(const Entry&, const Problem& p) {
     return p.splits ? smaller_number(p, [](Problem& v) -> std::int64_t& { return *v.splits; }) : Problems();
 }
+Problems fewer_ranks(const Entry&, const Problem& p) {
+    Variations variations(p);
+    for (const std::int64_t ranks : smaller_sizes(p.sharing.ranks))
+        variations.add([=](Problem& v) { v.sharing.ranks = int(ranks); });
+    return variations.take();
+}
 Problems fewer_block_rows(const Entry&, const Problem& p) {
     return p.block_rows ? smaller_number(p, [](Problem& v) -> std::int64_t& { return *v.block_rows; }) : Problems();
 }
@@ -197,9 +204,9 @@ Shrunk shrink(const Entry& entry, const Problem& problem, const Outcome& failure
         return false;
     };
     // Sizes early: all that follows is quicker on a small problem.
-    constexpr std::array kWays{smaller_batches,   fewer_heads,       fewer_of_both,    fewer_queries,
-                               fewer_keys,        smaller_head_dims, without_extras,   plainer,
-                               shorter_sequences, fewer_splits,      fewer_block_rows, earlier_non_finite};
+    constexpr std::array kWays{smaller_batches,   fewer_heads,    fewer_of_both,     fewer_queries,     fewer_keys,
+                               smaller_head_dims, without_extras, plainer,           shorter_sequences, fewer_splits,
+                               fewer_block_rows,  fewer_ranks,    earlier_non_finite};
     for (bool smaller = problem.bad_call.empty(); smaller && !out_of_time();) {
         smaller = false;
         for (const auto& way : kWays)

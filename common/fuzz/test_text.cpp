@@ -128,6 +128,9 @@ void write_case(Writer& writer, const AttentionCase& c) {
     set("seed", c.seed, plain.seed, std::to_string(c.seed));
 }
 
+/// The function that a test calls.
+std::string callee(const Entry& entry) { return entry.name + (entry.form == Form::shared ? "_on_threads" : ""); }
+
 /// The entry in the form that every check takes: entry(q, k, v, options).
 void write_entry(Writer& writer, const Entry& entry, const Problem& p, const std::string& name) {
     writer.include("common/reference/checks.h");
@@ -142,7 +145,9 @@ void write_entry(Writer& writer, const Entry& entry, const Problem& p, const std
         call += "}";
     }
     if (entry.form == Form::eight_bits) call += ", how";
-    writer.line("    return {}({});", entry.name, call);
+    if (entry.form == Form::shared)
+        call += fmt::format(", {}{}", p.sharing.ranks, p.sharing.zigzag ? ", Parts::zigzag" : "");
+    writer.line("    return {}({});", callee(entry), call);
     writer.line("}};");
 }
 
@@ -323,10 +328,10 @@ void write_bad_call(Writer& writer, const Entry& entry, const Problem& p) {
         writer.line("EXPECT_TRUE(refuses_bad_input(entry, traits));  // {}", p.bad_call);
         return;
     }
-    if (entry.form == Form::eight_bits) {
+    if (entry.form == Form::eight_bits || entry.form == Form::shared) {
         writer.line(
             "const auto entry = [](const auto& q, const auto& k, const auto& v, const AttentionOptions& options) {{");
-        writer.line("    return {}(q, k, v, options);", entry.name);
+        writer.line("    return {}(q, k, v, options);", callee(entry));
         writer.line("}};");
         writer.line("const EntryTraits traits{{.masks = {}, .dtypes = {}}};", list_of(entry.masks),
                     list_of(entry.dtypes));

@@ -1,6 +1,8 @@
 """Figures of phase 9: a ring of four."""
 
-from constants import Source
+import json
+
+from constants import ROOT, Source
 from draw import MARGIN, WIDTH, Figure
 
 RANKS = 4
@@ -76,4 +78,51 @@ def ring_work():
     return figure
 
 
-FIGURES = {"ring_steps": ring_steps, "ring_work": ring_work}
+def recorded(name):
+    """What each rank of four did in the ring, of a trace that ./ladder ring wrote: lists of (what, begin, end) in milliseconds."""
+    trace = json.loads((ROOT / f"docs/results/cpu/{name}.json").read_text())
+    (ring,) = trace["methods"]
+    assert ring["passed"] and trace["ranks"] == RANKS
+    return trace, [[(what, begin / 1e3, end / 1e3) for what, begin, end in rank] for rank in ring["events"]]
+
+
+def ring_timeline():
+    ways = {"K and V travel while ranks work": recorded("ring-overlap"), "K and V travel before ranks work": recorded("ring-no-overlap")}
+    ends = [max(end for rank in ranks for _, _, end in rank) for _, ranks in ways.values()]
+    trace = next(iter(ways.values()))[0]
+    figure = Figure(
+        "A ring of four over time, with and without overlap",
+        f"Recorded events of four ranks. Where K and V travel while ranks work, all are through after {ends[0]:.0f} milliseconds, and hardly wait. "
+        f"Where they travel first, ranks wait during three hops, and it takes {ends[1]:.0f} milliseconds.")
+    left, pitch = MARGIN + 62, 46
+    scale = (WIDTH - MARGIN - left) / max(ends)
+    for n, (title, (_, ranks)) in enumerate(ways.items()):
+        top = 40 + n * (RANKS * pitch + 62)
+        figure.text(MARGIN, top, title, bold=True)
+        figure.text(WIDTH - MARGIN, top, f"{ends[n]:.0f} ms", anchor="end")
+        for rank, events in enumerate(ranks):
+            y = top + 14 + rank * pitch
+            figure.text(MARGIN, y + 20, f"rank {rank}")
+            steps = 0
+            for what, begin, end in events:
+                x, width = left + begin * scale, max(1, (end - begin) * scale)
+                if what == "work":
+                    figure.rect(x, y, width, 26, fill="s", line="s", round_=2)
+                    figure.text(x + width / 2, y + 18, f"K_{{{owner(rank, steps)}}}", size=15, anchor="middle")
+                    steps += 1
+                elif what == "merge":
+                    figure.rect(x, y, width, 26, fill="o!", round_=0)
+                elif what == "receive":
+                    figure.rect(x, y + 29, width, 7, fill="k!", round_=1)
+            assert steps == RANKS
+    y = top + 14 + RANKS * pitch + 22
+    for x, fill, words in ((MARGIN, "s", "works"), (MARGIN + 100, "o!", "merges"), (MARGIN + 210, "k!", "the next K and V travel to it")):
+        figure.rect(x, y - 11, 14, 12, fill=fill, line=fill.removesuffix("!"), round_=1)
+        figure.text(x + 22, y, words, size=15)
+    q, link = trace["q"], trace["link_bytes_a_second"]
+    figure.text(MARGIN, y + 28, f"Four processes on a CPU, over Gloo; {q[2]:,} tokens, {q[1]} heads of {q[3]}, a link", size=15, colour="quiet")
+    figure.text(MARGIN, y + 48, f"slowed to {link / 1e6:g} MB/s. Recorded on {trace['date'][:10]}, commit {trace['commit']}.", size=15, colour="quiet")
+    return figure
+
+
+FIGURES = {"ring_steps": ring_steps, "ring_timeline": ring_timeline, "ring_work": ring_work}

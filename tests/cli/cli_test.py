@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -16,8 +17,7 @@ import unittest
 import xml.etree.ElementTree
 
 PROGRAM, LAUNCHER = sys.argv[1:3]
-# Those with kernels that a tour, the fuzzer and the profiler show; phase 9 has ranks, and ./ladder ring shows them.
-PHASES = set(range(len((pathlib.Path(__file__).parents[2] / "common/rung/phases.txt").read_text().split()))) - {9}
+PHASES = set(range(len((pathlib.Path(__file__).parents[2] / "common/rung/phases.txt").read_text().split())))
 
 
 def run(*arguments, program=None, **environment):
@@ -213,7 +213,7 @@ class Fuzz(unittest.TestCase):
         self.assertEqual((report["commit"], report["device"], report["seed"]), ("abc123", "cpu", 7))
         self.assertEqual((report["problems"], report["failures"], report["findings"]), (120, 0, []))
         self.assertEqual({e["phase"] for e in report["entries"]}, PHASES)
-        self.assertEqual(len(report["entries"]), 31)
+        self.assertEqual(len(report["entries"]), 32)
         self.assertEqual(sum(e["problems"] + e["refused_too_large"] + e["refused_bad_calls"]
                              for e in report["entries"]), 120)
         for e in report["entries"]:
@@ -242,6 +242,88 @@ class Fuzz(unittest.TestCase):
         text, report = self.fuzz("--seconds", "1")
         self.assertLess(report["seconds"], 20)
         self.assertIn(f"seed {report['seed']}", text)
+
+
+class Ring(unittest.TestCase):
+    SIZES = ("--device", "cpu", "--way", "ring", "--heads", "1", "--kv-heads", "1", "--head-dim", "8")
+
+    @classmethod
+    def setUpClass(cls):
+        result = run("ring", "--ranks", "1", *cls.SIZES)
+        if "without Gloo" in result.stderr:
+            raise unittest.SkipTest("this build has no Gloo, and so no ranks with CPU machines")
+
+    def ring(self, *arguments, file_option="--json"):
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "ring.json")
+            result = run("ring", *self.SIZES, *arguments, file_option, file)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            with open(file) as stream:
+                return result, json.load(stream)
+
+    def started(self, *arguments):
+        """A ring that goes on for ever, and its ranks: numbers and processes."""
+        program = subprocess.Popen([PROGRAM, "ring", *self.SIZES, "--repeat", "1000000", *arguments],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        ranks = {}
+        while len(ranks) < 3:
+            self.assertIsNone(program.poll(), "it ended")
+            for process in pathlib.Path("/proc").glob("[0-9]*"):
+                try:
+                    parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+                    rank = re.search(r"(?:^|\0)RANK=(\d+)\0", (process / "environ").read_text())
+                except OSError:  # it has just ended
+                    continue
+                if parent == program.pid and rank:
+                    ranks[int(rank[1])] = int(process.name)
+        return program, ranks
+
+    def test_every_option_reaches_the_ranks_and_one_speaks(self):
+        result, report = self.ring("--ranks", "3", "--tokens", "36", "--mask", "none", "--parts", "contiguous", "--dtype", "f16",
+                                   "--no-overlap", "--backward")
+        self.assertEqual(result.stdout.count("Attention over a cut sequence"), 1)
+        self.assertEqual(result.stderr, "")
+        for field, value in {"commit": "abc123", "ranks": 3, "q": [1, 1, 36, 8], "mask": "none", "parts": "contiguous", "dtype": "Half",
+                             "overlap": False, "backward": True, "passed": True}.items():
+            self.assertEqual(report[field], value, field)
+
+    def test_a_killed_rank_is_named_once(self):
+        program, ranks = self.started("--ranks", "3", "--patience", "5")
+        os.kill(ranks[1], signal.SIGKILL)
+        _, error = program.communicate(timeout=120)
+        self.assertEqual(program.returncode, 2)
+        self.assertEqual(error, "ladder: ring: rank 1 was killed by signal 9 (Killed)\n")
+
+    def test_ranks_end_with_whoever_started_them(self):
+        program, ranks = self.started("--ranks", "3")
+        program.kill()
+        program.communicate(timeout=120)  # when the last rank has closed what it printed into
+
+    def test_a_trace_has_what_each_rank_did_in_its_order(self):
+        link = 100_000
+        for overlap in (True, False):
+            _, report = self.ring("--ranks", "3", "--tokens", "96", "--mask", "none", "--link", str(link),
+                                  *([] if overlap else ["--no-overlap"]), file_option="--trace")
+            (method,) = report["methods"]
+            self.assertEqual(len(method["events"]), 3)
+            self.assertEqual(min(begin for rank in method["events"] for _, begin, _ in rank), 0)
+            for rank in method["events"]:
+                own = [what for what, _, _ in rank if what in ("work", "wait")]
+                self.assertEqual(own, ["work", "wait", "work", "wait", "work"] if overlap else ["wait", "work", "wait", "work", "work"])
+                for what, times in (("send", 2), ("receive", 2), ("merge", 3)):
+                    self.assertEqual(sum(event[0] == what for event in rank), times, what)
+                for what, begin, end in rank:
+                    self.assertLessEqual(begin, end)
+                    if what in ("send", "receive"):
+                        self.assertGreaterEqual(end - begin, 1e6 * 2 * 32 * 8 * 4 / link, "no message is faster than its link")
+
+    def test_what_it_refuses(self):
+        for arguments, words in ((["--heads", "3", "--kv-heads", "2"], "3 heads and 2"), (["--ranks", "0"], "--ranks"),
+                                 (["--link", "0"], "--link"),
+                                 (["--ranks", "2", *self.SIZES, "--trace", "/nonexistent/x.json"], "/nonexistent/x.json")):
+            result = run("ring", *arguments)
+            self.assertNotEqual(result.returncode, 0, arguments)
+            self.assertIn(words, result.stderr + result.stdout)
 
 
 class Mistakes(unittest.TestCase):

@@ -49,7 +49,8 @@ TEST_P(PlantedMistakes, SmallestProblemFailsWhenTriedAgain) {
 INSTANTIATE_TEST_SUITE_P(Table, PlantedMistakes, ::testing::ValuesIn(planted_mistakes()), reference::ByName{});
 
 TEST(Fuzz, HonestEntriesGiveNoReport) {
-    for (const Form form : {Form::attention, Form::softmax, Form::decode, Form::backward, Form::eight_bits}) {
+    for (const Form form :
+         {Form::attention, Form::softmax, Form::decode, Form::backward, Form::eight_bits, Form::shared}) {
         const Entry entry = honest_entry(form);
         const Result result = run({&entry, 1}, {.seed = 5, .problems = 400});
         EXPECT_EQ(result.problems, 400u);

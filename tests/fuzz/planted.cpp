@@ -432,6 +432,18 @@ Planted takes_a_table_that_is_too_short() {
             .lines = {"refuses_bad_input(entry, traits)", "rotary_cosines_of_too_few_positions"}};
 }
 
+Planted loses_a_key_between_three_ranks() {
+    return {.name = "LosesAKeyBetweenThreeRanks",
+            .entry = with_mistake(
+                [](const Operands& t, const Problem& p) {
+                    return t.k.size(2) > 1 && p.sharing.ranks > 2 && p.sharing.zigzag;
+                },
+                without_last_key, Form::shared),
+            .kind = "wrong answer",
+            .smallest = "f32_q1_k2_d1, 3 ranks, zigzag",
+            .lines = {"return planted_on_threads(q, k, v, options, 3, Parts::zigzag);"}};
+}
+
 }  // namespace
 
 Entry honest_entry(Form form) {
@@ -483,7 +495,8 @@ std::vector<Planted> planted_mistakes() {
             one_scale_for_all_values(),
             all_queries_from_position_0(),
             writes_to_its_tables(),
-            takes_a_table_that_is_too_short()};
+            takes_a_table_that_is_too_short(),
+            loses_a_key_between_three_ranks()};
 }
 
 }  // namespace ladder::fuzz

@@ -427,6 +427,78 @@ TEST(PlainBackwardFuzz, F32B2Q5K65D16TopLeftWithAndWithoutBatchNeighbours) {
 #include <cmath>
 
 #include "common/attention/outputs.h"
+#include "common/reference/checks.h"
+#include "common/reference/test_device.h"
+#include "phase9_ring/on_threads.h"
+
+namespace ladder {
+namespace {
+
+using namespace reference;
+
+// Found by ./ladder fuzz --seed 1 --problem 2.
+TEST(RingAttentionFuzz, F32Q5K7D8BottomRight3Ranks) {
+    const PoisonOutputs poison_outputs;
+    AttentionCase problem;
+    problem.query_length = 5;
+    problem.key_length = 7;
+    problem.head_dim = 8;
+    problem.options.mask = Mask::causal_bottom_right;
+    const AttentionEntry entry = [&](const auto& q, const auto& k, const auto& v, const auto& options) {
+        return ring_attention_on_threads(q, k, v, options, 3);
+    };
+    EXPECT_TRUE(matches_reference(entry, problem, test_device()));
+}
+
+}  // namespace
+}  // namespace ladder
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "common/attention/outputs.h"
+#include "common/reference/call_memory.h"
+#include "common/reference/checks.h"
+#include "common/reference/test_device.h"
+#include "common/simt/device/device.h"
+#include "phase9_ring/on_threads.h"
+
+namespace ladder {
+namespace {
+
+using namespace reference;
+
+// Found by ./ladder fuzz --seed 1 --problem 2.
+TEST(RingAttentionFuzz, F32Q5K7D8BottomRight3RanksZigzagCalledTwice) {
+    const PoisonOutputs poison_outputs;
+    AttentionCase problem;
+    problem.query_length = 5;
+    problem.key_length = 7;
+    problem.head_dim = 8;
+    problem.options.mask = Mask::causal_bottom_right;
+    const AttentionEntry entry = [&](const auto& q, const auto& k, const auto& v, const auto& options) {
+        return ring_attention_on_threads(q, k, v, options, 3, Parts::zigzag);
+    };
+    const auto inputs = make_inputs(problem, test_device());
+    const auto& [q, k, v] = inputs;
+    const AttentionResult result = entry(q, k, v, problem.options);
+    const Comparison verdict = compare_attention(result, q, k, v, problem.options);
+    EXPECT_TRUE(verdict.passed) << verdict.report;
+    const simt::ScopedCpuWorkers other_workers(2);
+    const AttentionResult again = entry(q, k, v, problem.options);
+    EXPECT_TRUE(same_bits(result.out, again.out));
+    EXPECT_TRUE(same_bits(result.lse, again.lse));
+}
+
+}  // namespace
+}  // namespace ladder
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "common/attention/outputs.h"
 #include "common/reference/block_inputs.h"
 #include "common/reference/test_device.h"
 #include "common/simt/device/device.h"
@@ -599,6 +671,32 @@ TEST(PlainBackwardFuzz, RefusesScaleNan) {
         return AttentionResult();
     };
     const EntryTraits traits{.masks = {Mask::none, Mask::causal_bottom_right, Mask::causal_top_left}};
+    EXPECT_TRUE(refuses_bad_input(entry, traits));  // scale_nan
+}
+
+}  // namespace
+}  // namespace ladder
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "common/attention/outputs.h"
+#include "common/reference/entry_checks.h"
+#include "phase9_ring/on_threads.h"
+
+namespace ladder {
+namespace {
+
+using namespace reference;
+
+// Found by ./ladder fuzz --seed 1 --problem 2.
+TEST(RingAttentionFuzz, RefusesScaleNan) {
+    const PoisonOutputs poison_outputs;
+    const auto entry = [](const auto& q, const auto& k, const auto& v, const AttentionOptions& options) {
+        return ring_attention_on_threads(q, k, v, options);
+    };
+    const EntryTraits traits{.masks = {Mask::none, Mask::causal_bottom_right, Mask::causal_top_left}, .dtypes = {torch::kFloat32, torch::kFloat16, torch::kBFloat16}};
     EXPECT_TRUE(refuses_bad_input(entry, traits));  // scale_nan
 }
 

@@ -28,6 +28,8 @@ std::string printed() {
     eight_bits.masks = {Mask::none, Mask::causal_bottom_right, Mask::causal_top_left};
     eight_bits.comparison = "fp8::compare_in_8_bits";
     eight_bits.comparison_header = "phase7_hopper/fp8/compare_codes.h";
+    Entry shared = entry_of("ring_attention", "phase9_ring/on_threads", Form::shared);
+    shared.masks = {Mask::none, Mask::causal_bottom_right, Mask::causal_top_left};
     Entry backward = of_backward;
     backward.masks = {Mask::none, Mask::causal_bottom_right, Mask::causal_top_left};
     std::string text;
@@ -98,6 +100,15 @@ std::string printed() {
     gradients.attention.seed = 1;
     add(backward, gradients);
 
+    Problem over_ranks;
+    over_ranks.attention = {.query_length = 5, .key_length = 7, .head_dim = 8};
+    over_ranks.attention.options.mask = Mask::causal_bottom_right;
+    over_ranks.sharing.ranks = 3;
+    add(shared, over_ranks);
+    over_ranks.sharing.zigzag = true;
+    over_ranks.property = Property::repeats_bitwise;
+    add(shared, over_ranks);
+
     Problem codes;
     codes.attention = {.query_length = 3, .key_length = 130, .head_dim = 16, .dtype = torch::kBFloat16};
     add(eight_bits, codes);
@@ -118,6 +129,7 @@ std::string printed() {
     bad.bad_call = "scale_nan";
     add(fa2, bad);
     add(backward, bad);
+    add(shared, bad);
     bad.bad_call = "rotary_of_odd_columns";
     add(eight_bits, bad);
     return text;

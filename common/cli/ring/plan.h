@@ -21,6 +21,8 @@ struct Plan {
     double patience = 30;                  ///< seconds
     bool on_gpus = false;                  ///< each rank on one
     std::string json = {};                 ///< file
+    std::string trace = {};                ///< file, in which is also what each rank did when
+    std::optional<double> link = {};       ///< bytes a second that it carries each way; as fast as it is if absent
 };
 
 }  // namespace ladder::cli::ring

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <limits>
 
 #include "common/attention/attention.h"
 #include "common/attention/machine.h"
@@ -178,6 +179,18 @@ class Judge {
     torch::Tensor q_, k_, v_, dout_;
 };
 
+Json to_json(const std::vector<Event>& events) {
+    Json all = Json::array();
+    for (const Event& event : events) all.push_back({event.what, event.begin, event.end});
+    return all;
+}
+
+std::vector<Event> events_from_json(const Json& json) {
+    std::vector<Event> events;
+    for (const Json& event : json) events.push_back({.what = event[0], .begin = event[1], .end = event[2]});
+    return events;
+}
+
 Json to_json(const RankRun& run) {
     Json methods = Json::array();
     for (const MethodRun& m : run.methods)
@@ -189,7 +202,8 @@ Json to_json(const RankRun& run) {
                            {"error", m.error},
                            {"allowed", m.allowed},
                            {"right", m.right},
-                           {"report", m.report}});
+                           {"report", m.report},
+                           {"events", to_json(m.events)}});
     return {{"device", run.device}, {"kernel", run.kernel}, {"alone_seconds", run.alone_seconds}, {"methods", methods}};
 }
 
@@ -205,7 +219,8 @@ RankRun from_json(const Json& json) {
                                .error = m["error"],
                                .allowed = m["allowed"],
                                .right = m["right"],
-                               .report = m["report"]});
+                               .report = m["report"],
+                               .events = events_from_json(m["events"])});
     return run;
 }
 
@@ -230,6 +245,12 @@ MethodRun run_method(const RingMethod& method, const Plan& plan, const Judge& ju
     run.seconds = seconds_of(group, device, plan.repeats, call);
     run.bytes_sent = (group.bytes_sent() - before) / (plan.repeats + 1);
     run.peak_bytes = peak_since(device);
+    if (!plan.trace.empty()) {
+        const Recorder recorder;
+        group.hear_all("ready");
+        call();
+        run.events = recorder.events();
+    }
     judge.forward(result, run);
     if (plan.backward && std::max(plan.sizes.query_length, plan.sizes.key_length) <= kLongestGradients)
         judge.backward(result, gradients, run);
@@ -241,12 +262,15 @@ MethodRun run_method(const RingMethod& method, const Plan& plan, const Judge& ju
 std::vector<RankRun> run_as(const distributed::Place& place, const std::shared_ptr<distributed::Board>& board,
                             const Plan& plan, const RingDemo& demo) {
     at::set_num_threads(1);
+    if (!plan.trace.empty() && !place.local)
+        throw std::invalid_argument("ring: --trace: ranks on several machines have no clock in common");
     const torch::Device device = device_of(place, plan);
     const Group group(board, place.rank, place.ranks,
                       {.engine = plan.on_gpus ? distributed::EngineKind::nccl : distributed::EngineKind::gloo,
                        .name = place.name,
                        .patience = distributed::Patience(std::int64_t(1e3 * plan.patience)),
-                       .local = place.local});
+                       .local = place.local,
+                       .link = plan.trace.empty() || plan.link ? plan.link : std::numeric_limits<double>::infinity()});
     try {
         const Judge judge(plan, demo, group, device);
         Parts own = judge.own();

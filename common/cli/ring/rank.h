@@ -5,6 +5,7 @@
 
 #include "common/cli/launch_json.h"
 #include "common/cli/ring/plan.h"
+#include "common/cli/ring/recorder.h"
 #include "common/distributed/place.h"
 
 namespace ladder::cli::ring {
@@ -18,7 +19,8 @@ struct MethodRun {
     std::int64_t peak_bytes = 0;    ///< of its GPU's memory, the most that a run had beside its inputs; 0 elsewhere
     double error = 0, allowed = 0;  ///< of the rows that were checked, the worst
     bool right = false;
-    std::string report = {};  ///< where it is wrong
+    std::string report = {};         ///< where it is wrong
+    std::vector<Event> events = {};  ///< of one more run, where a trace is asked for
 };
 
 /// What one rank has of everything.

@@ -1,9 +1,13 @@
 #include "common/cli/ring/report.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
+#include <ctime>
+#include <limits>
 
 #include "common/cli/terminal.h"
 
@@ -116,6 +120,22 @@ std::string who_holds_what(const Plan& plan, const RingDemo& demo) {
     return table.text(2);
 }
 
+/// Of a method, what each rank did in a run: microseconds since the first of all ranks began.
+Json events_in_json(const std::vector<RankRun>& ranks, std::size_t index) {
+    double start = std::numeric_limits<double>::infinity();
+    for (const RankRun& rank : ranks)
+        for (const Event& event : rank.methods[index].events) start = std::min(start, event.begin);
+    const auto since_start = [&](double time) { return std::llround(1e6 * (time - start)); };
+    Json all = Json::array();
+    for (const RankRun& rank : ranks) {
+        Json of_rank = Json::array();
+        for (const Event& event : rank.methods[index].events)
+            of_rank.push_back({event.what, since_start(event.begin), since_start(event.end)});
+        all.push_back(of_rank);
+    }
+    return all;
+}
+
 }  // namespace
 
 bool all_right(const Plan& plan, const RingDemo& demo, const std::vector<RankRun>& ranks) {
@@ -197,9 +217,12 @@ Json in_json(const Plan& plan, const RingDemo& demo, const std::vector<RankRun>&
                            {"max_abs_error", m.error},
                            {"bound", m.allowed},
                            {"passed", m.right}});
+        if (!plan.trace.empty()) methods.back()["events"] = events_in_json(ranks, methods.size() - 1);
     }
     return {{"commit", commit ? commit : "unknown"},
+            {"date", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
             {"device_name", ranks[0].device},
+            {"device", plan.on_gpus ? "cuda" : "cpu"},
             {"engine", plan.on_gpus ? "nccl" : "gloo"},
             {"ranks", plan.ranks},
             {"q", {s.batch, s.query_heads, s.query_length, s.head_dim}},
@@ -208,6 +231,7 @@ Json in_json(const Plan& plan, const RingDemo& demo, const std::vector<RankRun>&
             {"mask", mask_name(plan.call.attention.mask)},
             {"parts", plan.call.zigzag ? "zigzag" : "contiguous"},
             {"overlap", plan.call.overlap},
+            {"link_bytes_a_second", plan.link ? Json(*plan.link) : Json()},
             {"backward", plan.backward},
             {"repeats", plan.repeats},
             {"kernel", ranks[0].kernel},
