@@ -56,6 +56,8 @@ class Exercise:
     hides: list = dataclasses.field(default_factory=list)     # names of marks that belong to other exercises, and are left out
     afterwards: str = ""  # markdown, once it is passed: answers to what the task asks
     budgets: list = dataclasses.field(default_factory=list)
+    own_launch: bool = False  # the learner's file says how the kernel is launched; otherwise the starting point does
+    launches: str = ""        # how many its kernels take, as an expression, where floors.py does not know
     start: str = ""   # in hand-outs: where the starting point lies ready
     sealed: str = ""  # in hand-outs: the part that waits for a word, until it is opened; see sealed.py
 

@@ -1,93 +1,334 @@
 """What a learner's file may use. A kernel needs the machine, its tensors and mathematics, and has no use for anything else:
 a file that reaches further is not run, and the learner is told why.
 
-Two looks are taken: at the text (which headers, and a few words), and at the compiled file (which functions it calls; whether
-anything in it would run before the program begins).
+Nothing here reads C++ for itself. Three records of the compiler's are held against what a kernel needs:
+
+  the words      the preprocessor's own lexer takes comments away and leaves directives alone: complaints_about_text()
+  the files      what was opened while the file was compiled: complaints_about_files()
+  the object     its symbols and sections: complaints_about_object()
 """
 
+import collections
+import dataclasses
+import difflib
+import functools
 import re
+import secrets
 import subprocess
+
+import cuda_words
+
+LEX_SECONDS = 20
 
 STANDARD_HEADERS = {"algorithm", "array", "bit", "cmath", "cstddef", "cstdint", "cstdio", "limits", "stdexcept", "string", "type_traits",
                     "utility"}
 
-# What the preprocessor or the assembler would do behind the compiler's back, and the machine's own books.
-FORBIDDEN_WORDS = {
-    r"\basm\b|__asm": "assembly",
-    r"(#|%:)\s*(define|undef|line|ifdef|ifndef|if|elif|else|endif|import|include_next)\b|%:":
-        "a preprocessor directive other than #include and #pragma",
-    r"#\s*include\s+[^<\s]": "an #include whose file is not written out",
-    r"\\": "a backslash outside of a text",
-    r"\bextern\b": "a function declared by hand",
-    r"\b__shared__\b": "a raw array, which nobody counts or checks (carve a tile with simt::SharedArena instead),",
-    r"\bexpect_kernels_to_write\b|\bnote_host_write\b|\bnote_view\b|\bwritten_elements\b|\bglobal_regions\b|\bGlobalRegion\w*":
-        "the machine's record of what was written",
-    r"\bLaunch(Log|Record)\b|\blast_launch_counters\b|\bset_cpu_\w+|\bScoped\w+|\bTraffic\b": "the machine's settings and counters",
-    r"\bsimt\s*::\s*cpu\b|\bnamespace\s+(simt|cpu)\b|\brun_grid\b|\bGlobalShadow\b|\bSharedMemory\b|\bBlock(Recorder)?\s*::":
-        "the machine's inside",
-    r"\bclassroom\b": "the judge's side",
+# --- The words -----------------------------------------------------------------------------------------------------------------
+
+# What kernels, and those who launch them, use of the machine. Everything else is its inside.
+MACHINE = set("""
+    Accumulator AccumulatorLayout CopyCache ElementType Feature FragmentA FragmentB FragmentC GlobalTensor LaunchError OperandA Order
+    PanelTile Reuse RingPosition SharedArena SharedBarriers SharedMatrix SharedTile Swizzle TensorArgument TensorMap Vector WideVector
+    all_same arrive_threads atomic_add atomic_compare_exchange atomic_exchange atomic_max atomic_min begin_products bf16 bulk_add bulk_load
+    claim_registers commit_copies commit_products commit_stores copy_async copy_async_or_zero current_device e4m3 e5m2 element_bytes
+    elect_one f16 fast_exp2 fence fence_block finish_before_wait global_tensor k_major kVectorWidth kWarpgroup launch ldmatrix ldmatrix_trans
+    let_next_kernel_start load_acquire load_relaxed mma_m16n8k16 mn_major multiply pack panel_bytes prefetch_map publish_barriers read
+    reduce_add release_registers same_in_warp shared_bytes show_to_async stmatrix store_relaxed store_release sync_threads tile_map tma_add
+    tma_load tma_store to_a to_operand wait_all_copies wait_copies wait_for_previous_kernel wait_products wait_stores wait_stores_read watch
+    write""".split())
+
+# Of the names that C++ keeps for compilers and libraries, those that CUDA has, and the machine too.
+RESERVED = set("""
+    __device__ __host__ __global__ __forceinline__ __grid_constant__ __align__ __restrict__ __launch_bounds__
+    __syncthreads __syncthreads_or __syncthreads_and __syncthreads_count __syncwarp __shfl_sync __shfl_up_sync __shfl_down_sync
+    __shfl_xor_sync __ballot_sync __any_sync __all_sync __expf __logf __fdividef __fmul_rn __float_as_uint __uint_as_float
+    __float_as_int __int_as_float __popc __ffs __clz""".split())
+CUDA = {"cudaLaunchConfig_t", "cudaLaunchAttribute", "cudaLaunchAttributeProgrammaticStreamSerialization",
+        "cudaLaunchAttributeClusterDimension", "cudaStream_t"}
+
+FORBIDDEN = {
+    "asm": "assembly",
+    "extern": "a function or variable declared by hand",
+    "thread_local": "a variable that outlives its block",
+    "try": "going on after an error", "catch": "going on after an error",
+    "new": "memory of its own, which nobody counts or checks", "delete": "memory of its own, which nobody counts or checks",
+    "reinterpret_cast": "another reading of somebody's memory", "const_cast": "writing what may only be read",
+    "import": "a module", "module": "a module", "export": "a module",
+    "gnu": "an attribute of one compiler",
+    "classroom": "the judge's side", "cpu": "the machine's inside",
+    "cudaLaunchKernelEx": "a launch that nobody records (simt::launch does it)",
 }
+
+# What is found without saying `simt::`, since its arguments are the machine's.
+INSIDE = re.compile(
+    r"launch_kernel|run_grid|name_next_launch|last_launch_counters|set_max_dynamic_shared_bytes|(set_)?cpu_(device|workers)\w*|"
+    r"note_\w+|global_(view|regions|indices|element_name)|nearest_view|written_elements|expect_kernels_to_write|tensor_(id|name)|"
+    r"memory_behind|beyond_views|only_views_reach_tensors|access_(atomically|global)|issue_copy|companion|lend_to_bare_pointer|"
+    r"dynamic_shared_memory|passes_by|make_tensor_map|LaunchLog|LaunchRecord|Scoped\w+|Traffic|Block|GlobalShadow|SharedMemory|"
+    r"SIMT_(?!MACHINE$)\w+")
+
+TOKEN = re.compile(r"""(?P<raw>(?:u8|u|U|L)?R")                              |
+                       (?P<number>\.?\d(?:'?\w|(?<=[eEpP])[+-]|\.)*)         |
+                       (?P<text>(?:u8|u|U|L)?"(?:\\.|[^"\\])*"\w*)           |
+                       (?P<letter>(?:u8|u|U|L)?'(?:\\.|[^'\\])+'\w*)         |
+                       (?P<word>[^\W\d]\w*)                                  |
+                       (?P<mark><<<|::|<%|%>|\S)""", re.VERBOSE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Token:
+    kind: str
+    text: str
+    line: int
+
+
+class Unreadable(Exception):
+    """Complaints about a file that has no words to look at."""
+
+
+def _without_comments(text, compiler):
+    """[(line number, line)] as the preprocessor sees the file: comments gone, directives not yet obeyed, nothing replaced."""
+    odd = [f"line {n}: a control character: a kernel is plain text" for n, line in enumerate(text.split("\n"), 1)
+           if re.search(r"[\0-\x08\x0b-\x1f\x7f]", line.removesuffix("\r"))]
+    # Lines that were put together would hide words from the lexer, which does not do it where it does not obey.
+    odd += [f"line {n}: a backslash at the end of a line" for n, line in enumerate(text.split("\n"), 1) if re.search(r"\\\s*$", line)]
+    if odd:
+        raise Unreadable(odd)
+    name = secrets.token_hex(16)  # nobody can write a line marker of this name
+    command = [compiler, "-std=c++20", "-w", "-fdiagnostics-color=never", "-fpreprocessed", "-dD", "-E", "-x", "c++", "-"]
+    try:
+        said = subprocess.run(command, input=f'# 1 "{name}"\n{text}\n'.encode(), capture_output=True, timeout=LEX_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise Unreadable([f"the preprocessor was still at work after {LEX_SECONDS} s"]) from None
+    if said.returncode != 0:
+        errors = re.findall(rf"^{name}:(\d+):\d+: (?:fatal )?error: (.*)", said.stderr.decode(errors="replace"), re.MULTILINE)
+        raise Unreadable([f"line {n}: {words}" for n, words in errors] or ["the preprocessor does not understand it"])
+    lines, number = [], None
+    for line in said.stdout.decode(errors="replace").split("\n"):
+        if marker := re.fullmatch(rf'# (\d+) "{name}"', line):
+            number = int(marker[1])
+        elif number is not None:
+            lines.append((number, line))
+            number += 1
+    return lines
+
+
+def _tokens(lines):
+    return [Token(match.lastgroup, match[0], number) for number, line in lines for match in TOKEN.finditer(line)]
+
+
+def headers(text):
+    """The headers of a file that is to be trusted, as they are written there: "<cmath>"."""
+    return set(re.findall(r'^\s*#\s*include\s+("[^"]+"|<[^>]+>)', text, re.MULTILINE))
+
+
+def _complaint_about_directive(line, allowed):
+    if included := re.fullmatch(r'#\s*include\s*("[^"]*"|<[^>]*>)', line):
+        if included[1] in allowed:
+            return None
+        own = sorted(header for header in allowed if header.startswith('"'))
+        return (f"the header {included[1]}: this file has {', '.join([*own, *sorted(STANDARD_HEADERS)])}")
+    if re.fullmatch(r"#\s*pragma\s+((GCC\s+)?unroll(\s+\w+)?|nounroll)", line):
+        return None
+    directive = re.match(r"(#|%:)\s*\w*", line)[0]
+    return f"{directive}: a preprocessor directive other than #include, #pragma once and #pragma unroll is not for a kernel"
+
+
+def _complaint_about_word(before, word, after):
+    """before, after: the texts of the neighbours, two on each side."""
+    if words := cuda_words.words_for(word):
+        return words
+    if word == "delete" and before[-1] == "=":
+        return None
+    if word in FORBIDDEN:
+        return f"{word}: {FORBIDDEN[word]} is not for a kernel"
+    if INSIDE.fullmatch(word):
+        return f"{word}: the machine's inside is not for a kernel"
+    if word.startswith("__") and word not in RESERVED or re.match(r"_[A-Z]", word):
+        like = difflib.get_close_matches(word, RESERVED, 1)
+        known = f" (of CUDA's the machine knows {like[0]})" if like else ""
+        return f"{word}: names that begin so are the compiler's, and no kernel's{known}"
+    if word.startswith("cuda") and word not in CUDA:
+        return f"{word}: a launch needs no functions of CUDA's host; the machine knows {', '.join(sorted(CUDA))}"
+    if word == "simt" and not (after[0] == "::" and after[1] in MACHINE):
+        return f"simt{''.join(after) if after[0] == '::' else ''}: the machine's inside is not for a kernel"
+    if word == "std" and after[0] != "::":
+        return "std: the library's own namespace, under another name or with something more in it, is not for a kernel"
+    if word == "namespace" and before[-1] == "using":
+        return "using namespace: say where each name is from"
+    if word == "namespace" and after[0] not in ("ladder", "{"):
+        return f"namespace {after[0]}: a kernel lives in ladder::SIMT_MACHINE"
+    return None
+
+
+def _complaints_about_words(tokens):
+    texts = ["", "", *(token.text for token in tokens), "", ""]
+    depth = 0
+    for n, token in enumerate(tokens):
+        if token.kind == "raw" or token.text in ("<%", "%>"):
+            yield f'line {token.line}: {token.text}: write strings as "…" and brackets as {{ }}'
+        elif token.kind == "word" and (words := _complaint_about_word(texts[n:n + 2], token.text, texts[n + 3:n + 5])):
+            yield f"line {token.line}: {words}"
+        elif token.text == "<<<":
+            yield f"line {token.line}: {cuda_words.words_for('<<<')}"
+        elif token.text == "\\":
+            yield f"line {token.line}: a backslash outside of a text"
+        if depth == 0 and token.text not in ("namespace", "ladder", "::", "SIMT_MACHINE", "{"):
+            yield f"line {token.line}: {token.text}: everything in the file belongs between namespace ladder… {{ and its }}"
+            return
+        depth += (token.text == "{") - (token.text == "}")
+
+
+def _launches(tokens):
+    """The functions that launch kernels, {name: (line, words)}, and how often each is named."""
+    found, named, depth, name, words = {}, collections.Counter(), 0, None, []
+    for token in tokens:
+        if re.fullmatch(r"launch_\w+", token.text):
+            named[token.text] += 1
+            if depth == 1:
+                name, words = token, []
+        if name:
+            words.append(token.text)
+        depth += (token.text == "{") - (token.text == "}")
+        if name and depth == 1 and token.text in ("}", ";"):
+            found[name.text] = (name.line, words)
+            name = None
+    return found, named
+
+
+@functools.cache
+def _launches_of(starting_point, compiler):
+    return _launches(_tokens(_code(_without_comments(starting_point, compiler))))
+
+
+def _complaints_about_launches(tokens, asked, asked_names):
+    """Of a file that must launch as the starting point does."""
+    found, named = _launches(tokens)
+    for name, (_, words) in asked.items():
+        line, own = found.get(name, (0, []))
+        if own != words or named[name] != asked_names[name]:
+            yield (f"line {line}: " if line else "") + (
+                f"{name}: how the kernel is launched is not this exercise's question, and the judge wants it as the starting point has it")
+
+
+def _is_directive(line):
+    return line.lstrip().startswith(("#", "%:"))
+
+
+def _code(lines):
+    return [(number, line) for number, line in lines if not _is_directive(line)]
+
+
+def complaints_about_text(text, starting_point, compiler, own_launch=False):
+    """["line 12: …"] for what the file may not contain. Headers that the starting point includes are allowed. Kernels are launched
+    as the starting point does it, but for an `own_launch`."""
+    allowed = headers(starting_point) | {'"common/simt/simt.h"'} | {f"<{name}>" for name in STANDARD_HEADERS}
+    try:
+        lines = _without_comments(text.replace("\r\n", "\n"), compiler)
+    except Unreadable as unreadable:
+        return unreadable.args[0]
+    tokens = _tokens(_code(lines))
+    complaints = [f"line {number}: {words}" for number, line in lines
+                  if _is_directive(line) and (words := _complaint_about_directive(line.strip(), allowed))]
+    complaints += _complaints_about_words(tokens)
+    if not complaints and not own_launch:
+        complaints += _complaints_about_launches(tokens, *_launches_of(starting_point, compiler))
+    return list(dict.fromkeys(complaints))
+
+
+# --- The files -----------------------------------------------------------------------------------------------------------------
+
+def recorded_files(make_rule):
+    """What the compiler opened, by the rule that -MD has it write."""
+    names = re.sub(r"\\\n", " ", make_rule.partition(":")[2])
+    return {name.replace("\\ ", " ") for name in re.findall(r"(?:\\ |\S)+", names)}
+
+
+def complaints_about_files(opened, allowed):
+    return [f"it includes {name}, which this exercise has no use for" for name in sorted(opened - allowed)]
+
+
+# --- The object ----------------------------------------------------------------------------------------------------------------
 
 # Functions that an object file may call, by their plain names.
 ALLOWED_SYMBOLS = [
     r"simt::", r"ladder::(?!classroom)", r"ladder::classroom::Problem::",  # the entry, which is compiled with it, uses that
-    r"(typeinfo|vtable|guard variable|construction vtable|VTT)( name)? for ",
+    r"(typeinfo|vtable|guard variable|construction vtable|VTT|TLS (init|wrapper) function)( name)? for ",
     r"std::(logic_error|runtime_error|invalid_argument|out_of_range|bad_\w+|exception|terminate|__throw_\w+|__cxx11::(basic_string|to_string)|"
     r"basic_string|allocator|_V2|ios_base_failure|ctype|to_string|move|swap|operator)",
     r"operator (new|delete)", r"__cxa_(?!atexit)\w+", r"__gxx_personality_v0", r"_Unwind_Resume", r"__stack_chk_(fail|guard)",
-    r"(__)?mem(cpy|set|move|cmp)(_chk)?", r"strlen", r"printf", r"puts", r"putchar", r"__popcount[ds]i2", r"_GLOBAL_OFFSET_TABLE_", r"__dso_handle", r"__tls_get_addr",
+    r"(__)?mem(cpy|set|move|cmp)(_chk)?", r"strlen", r"printf", r"puts", r"putchar", r"__popcount[ds]i2", r"_GLOBAL_OFFSET_TABLE_",
+    r"__dso_handle", r"__tls_get_addr",
     r"(exp|exp2|expm1|log|log2|log1p|log10|pow|sqrt|rsqrt|fma|fmax|fmin|fmod|fabs|floor|ceil|round|lround|llround|rint|lrint|trunc|tanh|"
     r"sinh|cosh|sin|cos|tan|atan|ldexp|frexp|scalbn|copysign|erf|__exp|__log)[fl]?",
 ]
 FORBIDDEN_SYMBOLS = [r"simt::(cpu::)?(expect_kernels_to_write|note_host_write|written_elements|global_regions|set_cpu_\w+)\b",
                      r"simt::LaunchLog::~?LaunchLog"]
 
-
-def without_comments_and_strings(text):
-    """The same lines, with comments and the insides of strings blanked."""
-    pattern = r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
-
-    def blank(match):
-        return re.sub(r"[^\n]", " ", match[0])
-
-    kept = re.sub(r'^(\s*#\s*include\s+)"([^"\n]*)"', r"\1<\2>", text, flags=re.MULTILINE)  # names of headers stay
-    return re.sub(pattern, blank, kept, flags=re.DOTALL)
+SECTIONS = re.compile(r"\.(text|data|bss|rodata|tdata|tbss|gcc_except_table|eh_frame|comment|group|symtab|strtab|shstrtab|debug_\w+|"
+                      r"note\.(GNU-stack|gnu\.property)|symtab_shndx)(\..*)?|__patchable_function_entries|\.data\.rel\.(ro|local).*")
 
 
-def complaints_about_text(text, starting_point):
-    """["line 12: …"] for what the file may not contain. Headers that the starting point includes are allowed."""
-    def headers(source):
-        return re.findall(r'^\s*#\s*include\s+["<]([^">]+)[">]', source, re.MULTILINE)
-
-    allowed = {*headers(starting_point), *STANDARD_HEADERS}
-    complaints = []
-    plain = without_comments_and_strings(text)
-    original = without_comments_and_strings(starting_point)
-    for number, line in enumerate(plain.splitlines(), 1):
-        included = re.match(r'\s*#\s*include\s+["<]([^">]+)[">]', line)
-        if included and included[1] not in allowed and not re.fullmatch(r"common/(attention/[\w/]+|simt/simt)\.(cuh|h)", included[1]):
-            complaints.append(f"line {number}: the header {included[1]}: a kernel has common/attention, common/simt/simt.h and "
-                              f"{', '.join(sorted(STANDARD_HEADERS))}")
-        for word, what in FORBIDDEN_WORDS.items():
-            if (found := re.search(word, line)) and line.strip() not in original:
-                complaints.append(f"line {number}: {found[0].strip()}: {what} is not for a kernel")
-    return complaints
+def _listed(path, option):
+    return subprocess.run(["readelf", "--wide", option, str(path)], capture_output=True, text=True, check=True).stdout.splitlines()
 
 
-def complaints_about_object(path):
-    """What the compiled file reaches for that a kernel has no use for."""
-    def undefined(file):
-        listed = subprocess.run(["nm", "--demangle", "--undefined-only", str(file)], capture_output=True, text=True, check=True).stdout
-        return {line.split(maxsplit=1)[1].removeprefix("U ").split("@")[0].strip() for line in listed.splitlines() if line.strip()}
+@dataclasses.dataclass(frozen=True)
+class Symbol:
+    kind: str      # FUNC, OBJECT, …
+    binding: str   # GLOBAL, WEAK, LOCAL, UNIQUE
+    section: str   # its number, UND, ABS, COM
+    name: str      # as the linker has it
+    plain: str     # demangled
 
-    complaints = []
-    for symbol in sorted(undefined(path)):
-        symbol = symbol.removeprefix("void ")  # of an instance of a template its type is told as well
-        allowed = any(re.fullmatch(pattern if "::" not in symbol and " " not in symbol else pattern + ".*", symbol)
-                      for pattern in ALLOWED_SYMBOLS)
-        if not allowed or any(re.match(pattern, symbol) for pattern in FORBIDDEN_SYMBOLS):
-            complaints.append(f"it calls {symbol}, for which a kernel has no use")
-    sections = subprocess.run(["objdump", "--section-headers", str(path)], capture_output=True, text=True, check=True).stdout
-    if re.search(r"\.(init_array|ctors|preinit_array)\b", sections):
-        complaints.append("it has something that runs before the program begins: a global object with a constructor")
-    return complaints
+
+def _symbols(path):
+    rows = [match.groups() for line in _listed(path, "--symbols")
+            if (match := re.match(r"\s*\d+:\s+[0-9a-f]+\s+\S+\s+(\S+)\s+(\S+)\s+\S+\s+(?:\[.*?\]\s+)?(\S+)(?:\s+(\S+))?", line))]
+    names = [name or "" for *_, name in rows]
+    plain = subprocess.run(["c++filt"], input="\n".join(names) + "\n", capture_output=True, text=True, check=True).stdout.split("\n")
+    return [Symbol(kind, binding, section, name, demangled.split("@")[0])
+            for (kind, binding, section, _), name, demangled in zip(rows, names, plain)]
+
+
+def _sections(path):
+    """Their names by number."""
+    return {match[1]: match[2] for line in _listed(path, "--section-headers") if (match := re.match(r"\s*\[\s*(\d+)\] (\S+)", line))}
+
+
+def strong_symbols(library):
+    """What the runner defines, and nobody else may."""
+    return {symbol.name for symbol in _symbols(library) if symbol.binding == "GLOBAL" and symbol.section != "UND"}
+
+
+def _complaints_about_symbol(symbol, section, runner):
+    plain = symbol.plain.removeprefix("void ")  # of an instance of a template its type is told as well
+    if symbol.kind in ("SECTION", "FILE") or not symbol.name:
+        return
+    if symbol.section == "UND":
+        allowed = any(re.fullmatch(pattern if "::" not in plain and " " not in plain else pattern + ".*", plain) for pattern in ALLOWED_SYMBOLS)
+        if not allowed or any(re.match(pattern, plain) for pattern in FORBIDDEN_SYMBOLS):
+            yield f"it calls {plain}, for which a kernel has no use"
+        return
+    if symbol.kind == "IFUNC" or symbol.section in ("ABS", "COM"):
+        yield f"it defines {plain} in a way that has no use in a kernel"
+    if symbol.binding != "LOCAL" and symbol.name in runner:
+        yield f"it defines {plain}, which is the machine's"
+    if symbol.binding == "GLOBAL" and not re.match(r"(\w+ )?ladder::", plain):
+        yield f"it defines {plain}, outside of namespace ladder"
+    if re.match(r"\.(data|bss|tdata|tbss)(?!\.rel\.ro)", section) and re.match(r"(guard variable for )?ladder::", plain):
+        yield f"the variable {plain} outlives a thread and its block, and nobody counts or checks it: keep values in registers and tiles"
+
+
+def complaints_about_object(path, runner):
+    """What the compiled file reaches for that a kernel has no use for. `runner`: strong_symbols() of what it is linked to."""
+    complaints, sections = [], _sections(path)
+    for name in sections.values():
+        plain = name.removeprefix(".rela").removeprefix(".rel") if name.startswith((".rela.", ".rela_", ".rel.")) else name
+        if re.match(r"\.(init_array|ctors|preinit_array|fini_array|dtors)", plain):
+            complaints.append("it has something that runs before the program begins: a global object with a constructor")
+        elif plain != "NULL" and not SECTIONS.fullmatch(plain):
+            complaints.append(f"it has a section {name}, for which a kernel has no use")
+    for symbol in sorted(_symbols(path), key=lambda symbol: symbol.plain):
+        complaints += _complaints_about_symbol(symbol, sections.get(symbol.section, ""), runner)
+    return list(dict.fromkeys(complaints))

@@ -18,6 +18,8 @@ def verdict_lines(verdict, when, name_the_mistake=True):
              f"{paint('dim', f'your file: {workbench.shown_path(verdict.file)}, saved {when}')}"]
     if verdict.stage == "refused":
         return [*lines, paint("red", "not run"), *("  " + line for line in verdict.report)]
+    if verdict.stage == "void":
+        return [*lines, paint("red", "another kernel"), *("  " + line for line in verdict.report)]
     if verdict.stage == "not compiled":
         return [*lines, paint("red", "it does not compile"), *("  " + line for line in verdict.report)]
     for check in verdict.checks:

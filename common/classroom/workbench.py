@@ -8,9 +8,12 @@ import os
 import pathlib
 import re
 import subprocess
+import tempfile
 
 import budgets
+import cuda_words
 import exercises
+import floors
 import policy
 
 BUILD = pathlib.Path(os.environ.get("LADDER_BUILD_DIR") or exercises.ROOT / "build")
@@ -41,7 +44,7 @@ class Verdict:
     """What came of a learner's file."""
     exercise: exercises.Exercise
     file: pathlib.Path
-    stage: str             # "refused", "not compiled", "judged"
+    stage: str             # "refused", "not compiled", "void" (right numbers of another kernel; see floors.py), "judged"
     report: list           # lines, where it was not judged
     checks: list
     trials: int = 0
@@ -98,34 +101,60 @@ def shown_path(path):
     return os.path.relpath(path) if path.is_relative_to(pathlib.Path.cwd()) else str(path)
 
 
+def _command(tools, exercise, overlay):
+    """What the compiler is called with for an exercise's entry, with the file under `overlay` in the place of the learner's."""
+    shadow = exercises.ROOT / "common/classroom/runner/shadow"
+    # A header of another copy of the repository is another header.
+    precompiled = ["-include", tools["precompiled"]] if tools["root"] == str(exercises.ROOT) else []
+    return [tools["compiler"], *tools["options"], *OPTIONS, *precompiled, f"-I{overlay}", f"-I{shadow}", f"-I{exercises.ROOT}",
+            str(exercises.ROOT / exercise.entry_file)]
+
+
+@functools.cache
+def _needed_files(exercise):
+    """The files that the compiler opens for the starting point, and for all standard headers that a kernel may have."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder) / exercise.file
+        file.parent.mkdir(parents=True)
+        file.write_text(exercise.starting_point() + "".join(f"\n#include <{name}>" for name in policy.STANDARD_HEADERS) + "\n")
+        said = subprocess.run([*_command(_toolchain(), exercise, folder), "-M"], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        if said.returncode != 0:
+            raise WorkbenchError(f"the starting point of {exercise.id} has no headers: {said.stderr.strip()}")
+        return policy.recorded_files(said.stdout) - {str(file)} | {_toolchain()["precompiled"] + ".gch"}
+
+
+@functools.cache
+def _machines_symbols(runner):
+    return policy.strong_symbols(runner)
+
+
 def _compile(exercise, file, text):
-    """(program, None), or (None, complaint as lines)."""
+    """(program, stage, complaint as lines): the program or the others are None."""
     tools = _toolchain()
     place = BUILD / "classroom" / (exercise.folder + "-" + hashlib.sha256(str(file.resolve()).encode()).hexdigest()[:8])
     overlay = place / "overlay" / exercise.file
     overlay.parent.mkdir(parents=True, exist_ok=True)
     shown = shown_path(file)
     overlay.write_text(f'#line 1 "{shown}"\n' + text)  # errors and diagnoses name the learner's own file
-    compiled, program = place / "kernel.o", place / "kernel"
+    compiled, program, opened = place / "kernel.o", place / "kernel", place / "kernel.d"
     program.unlink(missing_ok=True)
-    shadow = exercises.ROOT / "common/classroom/runner/shadow"
-    # A header of another copy of the repository is another header.
-    precompiled = ["-include", tools["precompiled"]] if tools["root"] == str(exercises.ROOT) else []
-    command = [tools["compiler"], *tools["options"], *OPTIONS, *precompiled, f"-I{place / 'overlay'}", f"-I{shadow}", f"-I{exercises.ROOT}",
-               "-c", str(exercises.ROOT / exercise.entry_file), "-o", str(compiled)]
+    command = [*_command(tools, exercise, place / "overlay"), "-MD", "-MF", str(opened), "-c", "-o", str(compiled)]
     try:
         result = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_SECONDS, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
-        return None, [f"the compiler was still at work after {COMPILE_SECONDS} s: is there a template or a constant without end?"]
+        return None, "not compiled", [f"the compiler was still at work after {COMPILE_SECONDS} s: is there a template or a constant without end?"]
     if result.returncode != 0:
-        return None, learners_lines(result.stderr, shown)
-    if complaints := policy.complaints_about_object(compiled):
-        return None, complaints
+        return None, "not compiled", learners_lines(result.stderr, shown)
+    files = policy.recorded_files(opened.read_text()) - {str(overlay)}
+    if complaints := [*policy.complaints_about_files(files, _needed_files(exercise)),
+                      *policy.complaints_about_object(compiled, _machines_symbols(tools["runner"]))]:
+        return None, "refused", complaints
     linked = subprocess.run([tools["compiler"], str(compiled), tools["runner"], "-lpthread", "-o", str(program)],
                             capture_output=True, text=True)
     if linked.returncode != 0:
-        return None, [line for line in linked.stderr.splitlines() if "undefined reference" in line] or linked.stderr.splitlines()
-    return program, None
+        undefined = [line for line in linked.stderr.splitlines() if "undefined reference" in line]
+        return None, "not compiled", undefined or linked.stderr.splitlines()
+    return program, None, None
 
 
 @dataclasses.dataclass
@@ -148,7 +177,8 @@ def _complaints(errors, shown):
         elif place := re.match(r"(\S+?):(\d+):(\d+): (fatal error|error|note|warning): (.*)", line):
             into = None
             if place[4] in ("error", "fatal error"):
-                found.append(_Complaint(place[1], place[2], place[5], [], leading))
+                words = cuda_words.words_for_error(place[5]) or place[5]
+                found.append(_Complaint(place[1], place[2], words, [], leading))
                 into = found[-1].shown
             leading = ""
         elif into is not None and re.match(r"\s*\d* \|", line):
@@ -250,13 +280,13 @@ def judge(exercise, file, seed, text=None, trial_seconds=TRIAL_SECONDS, progress
             text = file.read_text()
         except (OSError, UnicodeDecodeError) as error:
             return Verdict(exercise, file, "refused", [f"the file cannot be read: {error}"], [])
-    if complaints := policy.complaints_about_text(text, exercise.starting_point()):
+    if complaints := policy.complaints_about_text(text, exercise.starting_point(), _toolchain()["compiler"], exercise.own_launch):
         return Verdict(exercise, file, "refused", complaints, [])
     if progress:
         progress("compiling")
-    program, complaint = _compile(exercise, file, text)
+    program, stage, complaint = _compile(exercise, file, text)
     if complaint:
-        return Verdict(exercise, file, "not compiled", complaint, [])
+        return Verdict(exercise, file, stage, complaint, [])
     if progress:
         progress("running")
     lines = [json.loads(line) for line in _ask_judge(str(program), json.dumps(exercise.suite), str(seed), str(trial_seconds * 1000))]
@@ -265,4 +295,7 @@ def judge(exercise, file, seed, text=None, trial_seconds=TRIAL_SECONDS, progress
     trials = lines[1:]
     _name_callers(trials, program, file)
     printed = next((trial["printed"] for trial in trials if trial.get("printed")), "")
+    for trial in trials:
+        if _examined(trial)[0] and (lines := floors.missed(exercise, trial)):
+            return Verdict(exercise, file, "void", lines, [], len(trials), printed)
     return Verdict(exercise, file, "judged", [], _checks(exercise, trials), len(trials), printed)

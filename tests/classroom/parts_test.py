@@ -14,6 +14,7 @@ sys.path.insert(0, str(ROOT / "common/classroom"))
 
 import budgets  # noqa: E402
 import exercises  # noqa: E402
+import floors  # noqa: E402
 import marks  # noqa: E402
 import policy  # noqa: E402
 import sealed  # noqa: E402
@@ -86,46 +87,118 @@ class Budgets(unittest.TestCase):
                 budgets.evaluate(expression, self.NAMES)
 
 
-class Policy(unittest.TestCase):
-    START = '#include "common/attention/copy_tile.cuh"\n#include "phase9_toy/own.cuh"\nint x;\n'
+class Floors(unittest.TestCase):
+    KNOWN = exercises.read()
 
-    def complaints(self, text):
-        return policy.complaints_about_text(text, self.START)
+    def missed(self, name, sizes, *launches):
+        counted = {"barriers": 0, "blocks": 1, "shared_bytes": 0, "wavefronts": 0, "wavefronts_ideal": 0}
+        traffic = [{**counted, "traffic": {tensor: {"read": read, "written": 0, "sectors_read": 0, "sectors_written": 0}
+                                           for tensor, read in launch.items()}} for launch in launches]
+        return floors.missed(exercises.find(self.KNOWN, name), {"trial": "B 1", "sizes": sizes, "launches": traffic})
+
+    SIZES = {"B": 1, "Hq": 2, "Hkv": 1, "Sq": 128, "Sk": 64, "D": 32, "element": 4, "tile_keys": 128}
+    ONCE = 2 * 128 * 32 * 4  # all of Q; and K, once for each tile of 64 queries
+
+    def test_the_kernel_itself_passes(self):
+        self.assertIsNone(self.missed("online_update", self.SIZES, {"Q": self.ONCE, "K": self.ONCE, "V": self.ONCE}))
+
+    def test_tiles_may_be_twice_as_large(self):
+        self.assertIsNone(self.missed("online_update", self.SIZES, {"Q": self.ONCE, "K": self.ONCE // 2, "V": self.ONCE // 2}))
+
+    def test_what_was_not_read_did_not_count(self):
+        for tensor in ("Q", "K", "V"):
+            said = self.missed("online_update", self.SIZES, {"Q": self.ONCE, "K": self.ONCE, "V": self.ONCE, tensor: 0})
+            self.assertRegex(said[0], f"^B 1: 0 bytes of {tensor} read through its views, where .* has at least [1-9]")
+
+    def test_a_kernel_without_tiles(self):
+        said = self.missed("online_update", self.SIZES, {"Q": self.ONCE, "K": 64 * self.ONCE, "V": self.ONCE})
+        self.assertRegex(said[0], "bytes of K .* has at most")
+
+    def test_launches(self):
+        reads = {"Q": self.ONCE, "K": self.ONCE, "V": self.ONCE}
+        for launches in ([], [reads, {}]):
+            self.assertRegex(self.missed("online_update", self.SIZES, *launches)[0], f"^B 1: {len(launches)} launches .* has exactly 1$")
+
+    def test_every_exercise_with_a_kernel_has_some(self):
+        for exercise in self.KNOWN:
+            numbers_only = exercise.suite["problem"] in ("stages", "splits", "zigzag", "striped", "ring_time")
+            self.assertEqual(not floors.expressions(exercise), numbers_only, exercise.id)
+
+
+class Policy(unittest.TestCase):
+    """What is refused, tests/classroom/attacks has; here is what must not be."""
+
+    HEADERS = '#include "common/attention/copy_tile.cuh"\n#include "phase9_toy/own.cuh"\n'
+    START = HEADERS + "namespace ladder::SIMT_MACHINE {\nvoid launch_toy() { go(1); }\n}\n"
+
+    def complaints(self, inside="", before="", start=START, **options):
+        text = start.replace(self.HEADERS, self.HEADERS + before).replace("\n}\n", f"\n{inside}\n}}\n")
+        return policy.complaints_about_text(text, self.START, "g++", **options)
 
     def test_ordinary_kernels_pass(self):
-        self.assertEqual(self.complaints(self.START + '#include <cmath>\n#include "common/simt/simt.h"\n#pragma unroll\n'
-                                         '// asm, extern and #define in a comment\nconst char* s = "asm extern";\n'), [])
+        self.assertEqual(self.complaints(
+            "// asm, extern, #define and \\ in a comment\n/* # 1 \"x\" */ const char* s = \"asm // extern \\n\";\n"
+            "constexpr int n = 1'000'000; constexpr float x = 1e-5f, y = .5f, z = 0x1p-3f; constexpr char quote = '\\'';\n"
+            "#pragma unroll 4\n#pragma GCC unroll 4\nT(const T&) = delete;\nsimt::watch(float(tile(r, c)));\nnamespace {\nint i;\n}\n",
+            "#pragma once\n#include <cmath>\n  #  include \"common/simt/simt.h\"  // why\n"), [])
+        self.assertEqual(self.complaints("int Block_m, memory, address, cpus, gnus;"), [])
 
-    def test_what_a_kernel_has_no_use_for(self):
-        for line in ('#include <fstream>', '#include <torch/types.h>', '#include "common/reference/oracle.h"',
-                     '#include "common/simt/memory/global_memory.h"', 'asm("nop");', '__asm__("nop");', '#define A b', '%:define A b',
-                     'extern "C" int system(const char*);', 'simt::note_host_write(p, 4);', 'simt::cpu::run_grid();',
-                     'const simt::LaunchLog log;', 'namespace simt { }', 'ladder::classroom::Problem p;', 'note_host\\\n_write(p, 4);',
-                     '#include HEADER', '#if 1', 'set_cpu_workers(9);', '__shared__ float row[64];'):
-            self.assertTrue(self.complaints(self.START + line + "\n"), line)
+    def test_lines_may_end_as_on_windows(self):
+        self.assertEqual(policy.complaints_about_text(self.START.replace("\n", "\r\n"), self.START, "g++"), [])
 
-    def test_a_complaint_names_the_line(self):
-        self.assertRegex(self.complaints(self.START + "#include <fstream>\n")[0], "^line 4: .*fstream")
+    def test_complaints_name_lines(self):
+        self.assertRegex(self.complaints(before="#include <fstream>\n")[0], "^line 3: .*fstream")
+        self.assertRegex(self.complaints("\n" * 30 + "/*\n\n*/ asm();")[0], "^line 37: asm")
+
+    def test_launches_stay_as_they_are(self):
+        changed = self.START.replace("go(1)", "go(2)")
+        self.assertRegex(self.complaints(start=changed)[0], "^line 4: launch_toy")
+        self.assertEqual(self.complaints(start=changed, own_launch=True), [])
+        self.assertEqual(self.complaints(start=self.START.replace("{ go(1); }", "{  // now\n  go( 1 ) ;\n}")), [])
+
+    def test_files_that_were_opened(self):
+        opened = policy.recorded_files("kernel.o: a.cpp /usr/include/c++/12/cmath \\\n b\\ c.h\n")
+        self.assertEqual(opened, {"a.cpp", "/usr/include/c++/12/cmath", "b c.h"})
+        self.assertEqual(policy.complaints_about_files(opened, opened), [])
+        self.assertIn("b c.h", policy.complaints_about_files(opened, {"a.cpp", "/usr/include/c++/12/cmath"})[0])
+
+    def complaints_about_object(self, source, runner=frozenset()):
+        with tempfile.TemporaryDirectory() as folder:
+            compiled = pathlib.Path(folder, "kernel.o")
+            subprocess.run(["g++", "-std=c++20", "-x", "c++", "-c", "-", "-o", compiled], check=True, text=True, input=source)
+            return policy.complaints_about_object(compiled, runner)
+
+    def test_what_an_object_may_not_bring(self):
+        for source, words in (
+                ("void f() {}", "it defines f(), outside of namespace ladder"),
+                ('extern "C" long write(int, const void*, unsigned long) { return 0; }', "it defines write, outside of namespace ladder"),
+                ("namespace ladder { int n = 1; }", "the variable ladder::n outlives"),
+                ("namespace ladder { int f() { thread_local int n = 0; return ++n; } }", "the variable ladder::f()::n outlives"),
+                ("namespace ladder { [[gnu::constructor]] void f() {} }", "before the program begins"),
+                ("namespace ladder { [[gnu::destructor]] void f() {} }", "before the program begins"),
+                ('namespace ladder { [[gnu::section(".mine")]] void f() {} }', "it has a section .mine"),
+                ("namespace ladder { using F = void(); [[gnu::ifunc(\"g\")]] void f(); extern \"C\" F* g() { return nullptr; } }", "has no use"),
+                ('namespace ladder { void g() {} void f() __attribute__((alias("_ZN6ladder1gEv"))); asm(".globl x; x = 4"); }', "it defines x")):
+            self.assertIn(words, "\n".join(self.complaints_about_object(source)), source)
+
+    def test_what_is_the_machines(self):
+        source = "namespace simt { [[gnu::weak]] void record() {} } namespace ladder { void f() { simt::record(); } }"
+        self.assertEqual(self.complaints_about_object(source), [])
+        self.assertEqual(self.complaints_about_object(source, {"_ZN4simt6recordEv"}), ["it defines simt::record(), which is the machine's"])
 
     def test_stack_protectors_of_every_processor_pass(self):
         # x86-64 calls the first and keeps its value in the thread; 64-bit Arm reads the second. Ubuntu's compilers add both unasked.
-        with tempfile.TemporaryDirectory() as folder:
-            calls = pathlib.Path(folder, "calls.o")
-            subprocess.run(["g++", "-x", "c++", "-c", "-", "-o", calls], check=True, text=True,
-                           input='extern "C" { void __stack_chk_fail(); extern long __stack_chk_guard; int system(const char*); }\n'
-                                 "void f() { if (__stack_chk_guard) __stack_chk_fail(); system(nullptr); }\n")
-            self.assertEqual(policy.complaints_about_object(calls), ["it calls system, for which a kernel has no use"])
+        source = ('extern "C" { void __stack_chk_fail(); extern long __stack_chk_guard; int system(const char*); }\n'
+                  "namespace ladder { void f() { if (__stack_chk_guard) __stack_chk_fail(); system(nullptr); } }\n")
+        self.assertEqual(self.complaints_about_object(source), ["it calls system, for which a kernel has no use"])
 
     def test_templates_are_known_by_their_names(self):
-        with tempfile.TemporaryDirectory() as folder:
-            calls = pathlib.Path(folder, "calls.o")
-            subprocess.run(["g++", "-x", "c++", "-c", "-", "-o", calls], check=True, text=True,
-                           input="namespace simt { template <class T> void multiply(T); template <class T> void set_cpu_device(T); }\n"
-                                 "template <class T> void open_file(T);\n"
-                                 "void f() { simt::multiply(1); simt::set_cpu_device(1); open_file(1); }\n")
-            self.assertEqual(policy.complaints_about_object(calls),
-                             ["it calls open_file<int>(int), for which a kernel has no use",
-                              "it calls simt::set_cpu_device<int>(int), for which a kernel has no use"])
+        source = ("namespace simt { template <class T> void multiply(T); template <class T> void set_cpu_device(T); }\n"
+                  "template <class T> void open_file(T);\n"
+                  "namespace ladder { void f() { simt::multiply(1); simt::set_cpu_device(1); open_file(1); } }\n")
+        self.assertEqual(self.complaints_about_object(source),
+                         ["it calls open_file<int>(int), for which a kernel has no use",
+                          "it calls simt::set_cpu_device<int>(int), for which a kernel has no use"])
 
 
 ERRORS = """In file included from entry.cpp:1:

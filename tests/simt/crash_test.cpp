@@ -156,6 +156,41 @@ TEST_F(Crash, MemoryThatWasFreed) {
                   {.fault = Fault::stray_pointer, .first = {0}, .says = {"32 bytes before the tensor freed"}});
 }
 
+TEST_F(Crash, MemoryThatOnlyViewsReach) {
+    std::array<float, 8> memory{1, 2, 3, 4, 5, 6, 7, 8};
+    void* const closed = ::mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(closed, MAP_FAILED);
+    const auto view = [&](const char* name) {
+        return global_tensor<float, 1>({.name = name, .data = closed, .rank = 1, .extents = {8}, .strides = {1}});
+    };
+    const auto tensor = view("closed");
+    const auto way = reinterpret_cast<std::uintptr_t>(memory.data()) - reinterpret_cast<std::uintptr_t>(closed);
+    beyond_views[std::size_t(tensor_id("closed"))] = std::ptrdiff_t(way);
+    expect_clean({.block = 1}, [=] {
+        tensor(0) = float(tensor(1)) + tensor(2);
+        tensor(1) += 1.0f;
+        tensor(2) *= 2.0f;
+        atomic_add(tensor(3), 1.0f);
+    });
+    EXPECT_EQ(memory, (std::array<float, 8>{5, 3, 6, 5, 5, 6, 7, 8}));
+    const Expected stray{
+        .fault = Fault::stray_pointer, .first = {0}, .says = {"whose memory only a view of that tensor reaches"}};
+    checks.expect(
+        {.block = 1}, [=] { *static_cast<volatile float*>(closed) = 1.0f; }, stray);
+    const auto other = view("other");
+    checks.expect(
+        {.block = 1}, [=] { other(0) = 1.0f; }, stray);
+    beyond_views = {};
+    ::munmap(closed, 4096);
+}
+
+void nothing() {}
+
+TEST(Launch, IsTheHosts) {
+    checks.expect({.block = 2}, [] { launch("inner", {}, nothing); },
+                  {.fault = Fault::unsupported, .first = {0}, .says = {"launches a kernel from inside a kernel"}});
+}
+
 TEST_F(Crash, AddressesThatAreNone) {
     for (const std::uintptr_t address : {std::uintptr_t{0x7000'0000'0000'0000}, ~std::uintptr_t{0} - 7}) {
         volatile int* volatile stray = reinterpret_cast<int*>(address);

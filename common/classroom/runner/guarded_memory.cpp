@@ -1,9 +1,13 @@
 #include "common/classroom/runner/guarded_memory.h"
 
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <random>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -49,5 +53,26 @@ void GuardedMemory::make_read_only() {
     const std::size_t page = page_bytes();
     if (mapping_.size() > 2 * page) protect(mapping_.data() + page, mapping_.size() - 2 * page, PROT_READ);
 }
+
+ClosedAddresses::ClosedAddresses(const GuardedMemory& memory, std::size_t bytes) {
+    // Somewhere else for each tensor, so that what is true of one address tells nothing of another tensor's.
+    static std::mt19937_64 places{[] {
+        std::uint64_t drawn_by_the_kernel;
+        std::memcpy(&drawn_by_the_kernel, reinterpret_cast<const void*>(::getauxval(AT_RANDOM)),
+                    sizeof drawn_by_the_kernel);
+        return drawn_by_the_kernel;
+    }()};
+    const std::size_t page = page_bytes(), within = reinterpret_cast<std::uintptr_t>(memory.data()) % page;
+    const std::size_t size = rounded_up(within + bytes + 1, page);
+    constexpr std::uintptr_t kLowest = std::uintptr_t{1} << 36, kSpan = std::uintptr_t{1} << 45;
+    const std::uintptr_t wish = (kLowest + places() % kSpan) / page * page;
+    void* mapped = ::mmap(reinterpret_cast<void*>(wish), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED)
+        throw std::system_error(errno, std::generic_category(), std::to_string(bytes) + " addresses could not be had");
+    mapping_ = {static_cast<std::byte*>(mapped), size};
+    data_ = mapping_.data() + within;
+}
+
+ClosedAddresses::~ClosedAddresses() { ::munmap(mapping_.data(), mapping_.size()); }
 
 }  // namespace ladder::classroom

@@ -33,4 +33,22 @@ class GuardedMemory {
     void* data_ = nullptr;
 };
 
+/// Addresses at which nothing can be read or written, each at a place of its own that is drawn: what views of a tensor
+/// name, whose elements lie in a GuardedMemory.
+class ClosedAddresses {
+  public:
+    /// As many as the memory has bytes. Throws std::system_error where there are none.
+    explicit ClosedAddresses(const GuardedMemory& memory, std::size_t bytes);
+    ~ClosedAddresses();
+    ClosedAddresses(const ClosedAddresses&) = delete;
+    ClosedAddresses& operator=(const ClosedAddresses&) = delete;
+
+    /// The first one; it is aligned as the memory's first byte is.
+    void* data() const { return data_; }
+
+  private:
+    std::span<std::byte> mapping_;
+    void* data_ = nullptr;
+};
+
 }  // namespace ladder::classroom

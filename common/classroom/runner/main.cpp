@@ -56,7 +56,7 @@ void close_the_doors() {
 /// Elements of a result that no kernel wrote: a fault, as `check_written` has it for host entries.
 void check_written(const Problem::Tensor& output) {
     const std::vector<bool> written =
-        simt::written_elements(output.memory.data(), output.bytes(), output.element_bytes());
+        simt::written_elements(output.named->data(), output.bytes(), output.element_bytes());
     std::size_t missing = 0, first = 0, last = 0;
     for (std::size_t n = 0; n < written.size(); ++n) {
         if (written[n]) continue;

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "common/simt/memory/global_memory.h"
+#include "common/simt/memory/tensor_names.h"
 
 namespace ladder::classroom {
 namespace {
@@ -24,7 +25,7 @@ std::size_t Problem::Tensor::bytes() const {
 
 simt::TensorArgument Problem::Tensor::argument() const {
     simt::TensorArgument argument{
-        .name = name.c_str(), .data = memory.data(), .type = type, .rank = int(extents.size())};
+        .name = name.c_str(), .data = named->data(), .type = type, .rank = int(extents.size())};
     std::int64_t stride = 1;
     for (std::size_t n = extents.size(); n-- > 0; stride *= extents[n]) {
         argument.extents[n] = extents[n];
@@ -40,13 +41,22 @@ Problem::Tensor make_tensor(std::string name, simt::ElementType type, std::vecto
         throw std::logic_error(name + " has " + std::to_string(extents.size()) + " dimensions; 1 to 4 are known");
     Problem::Tensor tensor{.name = std::move(name), .type = type, .extents = std::move(extents)};
     tensor.memory = GuardedMemory(tensor.bytes());
+    tensor.named = std::make_shared<ClosedAddresses>(tensor.memory, tensor.bytes());
     return tensor;
+}
+
+/// Lets views of the tensor find its memory: those under its own name. The tensor must stay where it is.
+void open_to_views(const Problem::Tensor& tensor) {
+    std::ptrdiff_t& beyond = simt::beyond_views[std::size_t(simt::tensor_id(tensor.name.c_str()))];
+    if (beyond != 0) throw std::logic_error("two tensors are called " + tensor.name);
+    beyond = std::ptrdiff_t(reinterpret_cast<std::uintptr_t>(tensor.memory.data()) -
+                            reinterpret_cast<std::uintptr_t>(tensor.named->data()));
 }
 
 Problem::Tensor to_be_written(std::string name, simt::ElementType type, std::vector<std::int64_t> extents) {
     Problem::Tensor tensor = make_tensor(std::move(name), type, std::move(extents));
     std::memset(tensor.memory.data(), kPoison, tensor.bytes());
-    tensor.unwritten = simt::expect_kernels_to_write(tensor.memory.data(), tensor.bytes(), tensor.element_bytes());
+    tensor.unwritten = simt::expect_kernels_to_write(tensor.named->data(), tensor.bytes(), tensor.element_bytes());
     return tensor;
 }
 
@@ -58,10 +68,12 @@ void Problem::add_input(std::string name, simt::ElementType type, std::vector<st
     Tensor& tensor = inputs_.emplace_back(make_tensor(std::move(name), type, std::move(extents)));
     std::memcpy(tensor.memory.data(), data, tensor.bytes());
     tensor.memory.make_read_only();
+    open_to_views(tensor);
 }
 
 void Problem::add_output(std::string name, simt::ElementType type, std::vector<std::int64_t> extents) {
     outputs_.push_back(to_be_written(std::move(name), type, std::move(extents)));
+    open_to_views(outputs_.back());
 }
 
 simt::TensorArgument Problem::tensor(std::string_view name) const {
@@ -78,7 +90,8 @@ double Problem::number(std::string_view name) const {
 }
 
 simt::TensorArgument Problem::workspace(std::string name, simt::ElementType type, std::vector<std::int64_t> extents) {
-    return workspaces_.emplace_back(to_be_written(std::move(name), type, std::move(extents))).argument();
+    open_to_views(workspaces_.emplace_back(to_be_written(std::move(name), type, std::move(extents))));
+    return workspaces_.back().argument();
 }
 
 AttentionArguments Problem::attention() const {

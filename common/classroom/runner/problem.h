@@ -15,8 +15,9 @@ namespace ladder::classroom {
 /// What an exercise is asked to do, as its entry (PHASE/exercises/ENTRY_entry.cpp) sees it: tensors and
 /// numbers by name.
 ///
-/// Inputs cannot be written, and what lies behind any tensor cannot be touched: a stray raw pointer ends the program,
-/// which the judge reports. Outputs hold NaN until a kernel writes them.
+/// Tensors are reached through views in kernels, and in no other way: at the addresses that arguments hold nothing can
+/// be read or written. So the machine sees every access, and counts it under the name that the tensor has here. Inputs
+/// cannot be written. Outputs hold NaN until a kernel writes them.
 class Problem {
   public:
     /// One tensor, row by row without gaps.
@@ -25,6 +26,7 @@ class Problem {
         simt::ElementType type = simt::ElementType::f32;  ///< of every element
         std::vector<std::int64_t> extents;                ///< one to four
         GuardedMemory memory = {};                        ///< of bytes() bytes
+        std::shared_ptr<ClosedAddresses> named = {};      ///< what arguments and views hold in its place
         std::shared_ptr<void> unwritten = {};             ///< the machine's note that kernels are to write this memory
 
         /// Of one element, and of all.

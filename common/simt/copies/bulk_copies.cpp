@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/simt/memory/global_memory.h"
+#include "common/simt/memory/tensor_names.h"
 #include "common/simt/report/leniency.h"
 #include "common/simt/sync/mbarriers.h"
 
@@ -182,7 +183,7 @@ std::vector<std::byte> BulkCopies::read_box(const Box& box, std::vector<GlobalSh
         read_global(box.tensor, row.address, std::size_t(row.count * width), box.site, held);
         for_each_piece(row.first * width, row.count * width, [&](int byte, int bytes) {
             std::memcpy(data.data() + (place.offset_of(row.row, byte) - place.offset),
-                        row.address + (byte - row.first * width), std::size_t(bytes));
+                        memory_behind(box.tensor, row.address) + (byte - row.first * width), std::size_t(bytes));
         });
     });
     return data;
@@ -225,7 +226,7 @@ void BulkCopies::load(const char* call, const Bytes& b, std::uint32_t barrier) {
     set_off();
     std::vector<GlobalShadow::HeldSource> held;
     read_global(b.tensor, b.global, std::size_t(b.bytes), b.site, &held);
-    const auto* const from = static_cast<const std::byte*>(b.global);
+    const auto* const from = static_cast<const std::byte*>(memory_behind(b.tensor, b.global));
     bring(block_, barrier, {.offset = b.shared, .rows = 1, .row_bytes = b.bytes}, {from, from + b.bytes},
           b.element_bytes, described(call, b.tensor, " to ", b.shared), b.site, std::move(held));
 }
@@ -269,9 +270,9 @@ void BulkCopies::write_global(Store& store, int tensor, void* to, const void* va
         store.targets.push_back(block_.global.hold_target(tensor, to, size, thread, store.site));
     }
     if (add)
-        block_.global.add(to, values, size / std::size_t(element_bytes), size, add);
+        block_.global.add(memory_behind(tensor, to), values, size / std::size_t(element_bytes), size, add);
     else
-        std::memcpy(to, values, size);
+        std::memcpy(memory_behind(tensor, to), values, size);
 }
 
 void BulkCopies::store(const char* call, const Box& box, GlobalSums::Add add) {

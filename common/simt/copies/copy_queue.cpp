@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/simt/memory/global_memory.h"
+#include "common/simt/memory/tensor_names.h"
 #include "common/simt/report/leniency.h"
 
 namespace simt {
@@ -25,7 +26,7 @@ void CopyQueue::issue(const Copy& copy) {
     Thread& thread = threads_[block_.thread()];
     Issued issued{copy, thread.groups, {}, {}};
     if (copy.source) {
-        std::memcpy(issued.value.data(), copy.source, copy.bytes);
+        std::memcpy(issued.value.data(), memory_behind(copy.tensor, copy.source), copy.bytes);
         issued.source = block_.global.hold_source(copy.tensor, copy.source, copy.bytes, block_.thread(), copy.site);
     }
     block_.shared.take_off(SharedMemory::elements_of(copy.destination, copy.bytes, copy.element_bytes), block_.thread(),
@@ -53,7 +54,8 @@ void CopyQueue::land(const Issued& issued, SourceSite wait_site) {
     const Copy& copy = issued.copy;
     if (copy.source) {
         block_.global.release_source(issued.source, block_.warp_interval(), wait_site);
-        if (std::memcmp(copy.source, issued.value.data(), copy.bytes) != 0 && !ScopedLeniency::active())
+        if (std::memcmp(memory_behind(copy.tensor, copy.source), issued.value.data(), copy.bytes) != 0 &&
+            !ScopedLeniency::active())
             report_overwritten_source(issued, wait_site);
     }
     std::memcpy(block_.shared.data() + copy.destination, issued.value.data(), copy.bytes);
@@ -64,12 +66,13 @@ void CopyQueue::land(const Issued& issued, SourceSite wait_site) {
 /// Writes through views do not come so far: GlobalShadow reports them where they happen.
 void CopyQueue::report_overwritten_source(const Issued& issued, SourceSite wait_site) const {
     const Copy& copy = issued.copy;
-    const auto* const source = static_cast<const std::byte*>(copy.source);
+    const auto* const source = static_cast<const std::byte*>(memory_behind(copy.tensor, copy.source));
     const auto changed = std::mismatch(source, source + copy.bytes, issued.value.begin()).first;
+    const auto* const named = static_cast<const std::byte*>(copy.source) + (changed - source);
     block_.fail({.fault = Fault::global_race,
                  .first = {block_.thread(), wait_site},
                  .second = {block_.thread(), copy.site},
-                 .what = global_element_name(copy.tensor, reinterpret_cast<std::uintptr_t>(changed)) +
+                 .what = global_element_name(copy.tensor, reinterpret_cast<std::uintptr_t>(named)) +
                          ", which an asynchronous copy reads, was overwritten before thread " +
                          std::to_string(block_.thread()) + " waited for the copy to " +
                          block_.shared.element_name(copy.destination, block_.thread()) +

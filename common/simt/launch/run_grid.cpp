@@ -128,6 +128,11 @@ Counters last_launch_counters() { return counters_of_last_launch; }
 
 cudaError_t run_grid(Checks checks, KernelKey kernel, const cudaLaunchConfig_t& config, void (*body)(const void*),
                      const void* arguments) {
+    if (Block* const outer = Block::running())
+        outer->fail({.fault = Fault::unsupported,
+                     .first = {outer->thread(), {}},
+                     .what = "thread " + std::to_string(outer->thread()) + " launches a kernel from inside a kernel",
+                     .advice = "launches are the host's: let the host launch one kernel after the other"});
     counters_of_last_launch = {};
     const char* const name = std::exchange(launch_name, kUnnamed);
     const Device device = cpu_device();

@@ -283,6 +283,9 @@ std::string Block::near(std::uintptr_t address) const {
         return "it lies on the stack of thread " + std::to_string(*owner) + ", outside of what that thread has";
     if (const std::optional<NearView> close = nearest_view(address); close && close->distance < kClose) {
         const std::string name = tensor_name(close->view.tensor);
+        if (close->distance == 0 && only_views_reach_tensors())
+            return "it lies in " + name +
+                   ", whose memory only a view of that tensor reaches, under the tensor's own name";
         if (close->distance == 0) return "it lies in " + name + ", whose memory is no longer there";
         return "it lies " + std::to_string(close->distance) + " bytes " + (close->below ? "before" : "behind") +
                " the tensor " + name;

@@ -16,6 +16,8 @@ std::vector<const char*> names;
 
 }  // namespace
 
+std::array<std::ptrdiff_t, kMaxTensorNames> beyond_views{};
+
 int tensor_id(const char* name) {
     const std::scoped_lock lock(names_mutex);
     const auto known =
@@ -26,6 +28,10 @@ int tensor_id(const char* name) {
                                 " tensor names in one program; give tensors of one role one name, such as \"K\"");
     names.push_back(name);
     return int(names.size()) - 1;
+}
+
+bool only_views_reach_tensors() {
+    return std::ranges::any_of(beyond_views, [](std::ptrdiff_t bytes) { return bytes != 0; });
 }
 
 const char* tensor_name(int id) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "common/simt/machine/block.h"
+#include "common/simt/memory/tensor_names.h"
 
 namespace simt {
 inline namespace cpu {
@@ -58,13 +59,14 @@ void access_atomically(const AtomicPlace& place, const AtomicUse& use, AtomicOpe
             now(block), hand_over.published(now(block), use.releases, block.shared.block_interval()));
     AtomicBoard& board = place.is_shared ? block.companion<SharedBoard>().board : block.global.launch().board();
     void* const element = const_cast<void*>(place.address);
-    (void)*static_cast<const volatile char*>(element);  // a stray pointer is found out before the board is locked
+    void* const memory = place.is_shared ? element : memory_behind(place.tensor, element);
+    (void)*static_cast<const volatile char*>(memory);  // a stray pointer is found out before the board is locked
     const std::uint64_t self = block.global.block() * SharedMemory::kMostThreads + std::uint64_t(thread) + 1;
     std::uint64_t before = 0;
     bool changed = false;
     const AtomicBoard::Post found = board.access(reinterpret_cast<std::uintptr_t>(element), self, use, published, [&] {
-        std::memcpy(&before, element, std::min(place.bytes, sizeof before));
-        return changed = operation(element, argument);
+        std::memcpy(&before, memory, std::min(place.bytes, sizeof before));
+        return changed = operation(memory, argument);
     });
     const KnowledgePtr released_here =
         use.reads ? hand_over.released_here(reinterpret_cast<std::uintptr_t>(element), found.last_store) : nullptr;

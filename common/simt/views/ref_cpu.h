@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/simt/machine/block.h"
+#include "common/simt/memory/tensor_names.h"
 
 // What the elements of the checked views are, and what is said of a view's wrong indices.
 
@@ -27,20 +28,20 @@ class Ref {
     /// Reads.
     [[gnu::always_inline]] operator Value() const&& {
         memory_.note_read(element_, sizeof(T));
-        return *element_;
+        return *memory_.place_of(element_);
     }
 
     /// Reads and converts: float(tile(r, c)).
     template <class U>
     requires(!std::is_same_v<U, Value> && std::is_constructible_v<U, Value>) explicit operator U() const&& {
         memory_.note_read(element_, sizeof(T));
-        return static_cast<U>(*element_);
+        return static_cast<U>(*memory_.place_of(element_));
     }
 
     /// Writes; the last two read first.
     void operator=(Value value) const&& requires(!std::is_const_v<T>) {
         memory_.note_write(element_, sizeof(T));
-        *element_ = value;
+        *memory_.place_of(element_) = value;
     }
     void operator=(const Ref& other) const&& requires(!std::is_const_v<T>) {
         std::move(*this) = static_cast<Value>(Ref(other));
@@ -48,15 +49,15 @@ class Ref {
     void operator+=(Value value) const&& requires(!std::is_const_v<T>) {
         memory_.note_read(element_, sizeof(T));
         memory_.note_write(element_, sizeof(T));
-        *element_ += value;
+        *memory_.place_of(element_) += value;
     }
     void operator*=(Value value) const&& requires(!std::is_const_v<T>) {
         memory_.note_read(element_, sizeof(T));
         memory_.note_write(element_, sizeof(T));
-        *element_ *= value;
+        *memory_.place_of(element_) *= value;
     }
 
-    /// For instructions that take an address, and make the access known to the machine themselves.
+    /// What the view names, for instructions that take an address, and make the access known to the machine themselves.
     T* address() const { return element_; }
 
     /// Likewise: where the element lives, and the source line that named it.
@@ -71,6 +72,11 @@ struct SharedAccess {
     std::size_t element_bytes;
     SourceSite site;
 
+    template <class T>
+    T* place_of(T* element) const {
+        return element;
+    }
+
     [[gnu::always_inline]] void note_read(const void* p, std::size_t bytes) const {
         Block& block = Block::current();
         block.read_shared(SharedMemory::elements_of(block.shared.offset_of(p), bytes, element_bytes), site);
@@ -84,6 +90,11 @@ struct SharedAccess {
 struct GlobalAccess {
     int tensor;
     SourceSite site;
+
+    template <class T>
+    T* place_of(T* element) const {
+        return memory_behind(tensor, element);
+    }
 
     void note_read(const void* p, std::size_t bytes) const { note(false, p, bytes); }
     void note_write(const void* p, std::size_t bytes) const { note(true, p, bytes); }
