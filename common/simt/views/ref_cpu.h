@@ -1,7 +1,11 @@
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <memory>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -16,9 +20,13 @@ inline namespace cpu {
 
 /// What a view's element access gives: it knows whether the program reads or writes, and tells the machine. It lives
 /// for one expression: `auto x = tile(r, c)` does not read, so nothing can be done with such an x. Write `float x = …`.
+///
+/// Elements come and go as bytes: a kernel's own type, whose functions could keep the address of what they are called
+/// for, meets copies alone.
 template <class T, class Memory>
 class Ref {
     using Value = std::remove_const_t<T>;
+    static_assert(std::is_trivially_copyable_v<Value>, "elements are read and written as bytes");
 
   public:
     /// Of `element`; `memory` knows whom to tell.
@@ -26,35 +34,28 @@ class Ref {
     Ref(const Ref&) = default;
 
     /// Reads.
-    [[gnu::always_inline]] operator Value() const&& {
-        memory_.note_read(element_, sizeof(T));
-        return *memory_.place_of(element_);
-    }
+    [[gnu::always_inline]] operator Value() const&& { return read(); }
 
     /// Reads and converts: float(tile(r, c)).
     template <class U>
     requires(!std::is_same_v<U, Value> && std::is_constructible_v<U, Value>) explicit operator U() const&& {
-        memory_.note_read(element_, sizeof(T));
-        return static_cast<U>(*memory_.place_of(element_));
+        return static_cast<U>(read());
     }
 
     /// Writes; the last two read first.
-    void operator=(Value value) const&& requires(!std::is_const_v<T>) {
-        memory_.note_write(element_, sizeof(T));
-        *memory_.place_of(element_) = value;
-    }
+    void operator=(Value value) const&& requires(!std::is_const_v<T>) { write(value); }
     void operator=(const Ref& other) const&& requires(!std::is_const_v<T>) {
         std::move(*this) = static_cast<Value>(Ref(other));
     }
     void operator+=(Value value) const&& requires(!std::is_const_v<T>) {
-        memory_.note_read(element_, sizeof(T));
-        memory_.note_write(element_, sizeof(T));
-        *memory_.place_of(element_) += value;
+        Value sum = read();
+        sum += value;
+        write(sum);
     }
     void operator*=(Value value) const&& requires(!std::is_const_v<T>) {
-        memory_.note_read(element_, sizeof(T));
-        memory_.note_write(element_, sizeof(T));
-        *memory_.place_of(element_) *= value;
+        Value product = read();
+        product *= value;
+        write(product);
     }
 
     /// What the view names, for instructions that take an address, and make the access known to the machine themselves.
@@ -64,9 +65,29 @@ class Ref {
     const Memory& memory() const { return memory_; }
 
   private:
+    [[gnu::always_inline]] Value read() const {
+        memory_.note_read(element_, sizeof(T));
+        std::array<std::byte, sizeof(T)> bytes;
+        std::memcpy(&bytes, memory_.place_of(element_), sizeof(T));
+        return std::bit_cast<Value>(bytes);
+    }
+    [[gnu::always_inline]] void write(const Value& value) const {
+        memory_.note_write(element_, sizeof(T));
+        std::memcpy(static_cast<void*>(memory_.place_of(element_)), std::addressof(value), sizeof(T));
+    }
+
     T* element_;
     Memory memory_;
 };
+
+template <class T>
+inline constexpr bool kIsRef = false;
+template <class T, class Memory>
+inline constexpr bool kIsRef<Ref<T, Memory>> = true;
+
+/// `printf("%g", tile(r, c))` would print the bytes of the Ref. Say float(tile(r, c)).
+template <class... Arguments>
+requires(kIsRef<Arguments> || ...) int printf(const char*, const Arguments&...) = delete;
 
 struct SharedAccess {
     std::size_t element_bytes;
