@@ -296,6 +296,7 @@ class Ring(unittest.TestCase):
 
     def test_ranks_end_with_whoever_started_them(self):
         program, ranks = self.started("--ranks", "3")
+        os.kill(ranks[1], signal.SIGSTOP)  # it notices nothing by itself
         program.kill()
         program.communicate(timeout=120)  # when the last rank has closed what it printed into
 
