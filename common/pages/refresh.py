@@ -23,7 +23,7 @@ lines of a kernel that mark an exercise's solution (common/classroom/marks.py), 
 Times change from run to run. What a command printed with times in it is kept in docs/results/cpu/printed, and all pages quote the
 times of that one run; a command that now prints something else but times writes it anew.
 
-Beside the pieces four things are held true: sentences whose numbers facts.py can find out, the minutes that a chapter says it takes
+Beside the pieces four things are held true: sentences whose numbers facts.py can find out, the minutes that a page says it takes
 to read (computed from its words), the words of wording.toml, which no page uses, and that prose has its symbols as formulas
 ($S_{ij}$, not S_ij: symbols.py).
 """
@@ -52,7 +52,7 @@ import quoting  # noqa: E402
 
 PROGRAM = ROOT / "build/common/cli/ladder"
 PAGES = ("*.md", "common/**/*.md", "docs/**/*.md", "phase*/**/*.md", "tests/**/*.md")
-TIMED_PAGES = ("docs/attention.md", "docs/primer.md", "phase*/README.md")
+CHAPTERS = ("docs/attention.md", "docs/primer.md", "phase*/README.md")
 PRINTED = "docs/results/cpu/printed"
 WIDTH = 110  # columns of code that a page shows side by side
 LANGUAGES = {".h": "cpp", ".cpp": "cpp", ".cuh": "cpp", ".cu": "cpp", ".py": "python", ".sh": "sh", ".cmake": "cmake"}
@@ -176,7 +176,7 @@ class Ladder:
 def timetable(root, page):
     """Reading and exercises of every page that says its minutes, as a table with their sums."""
     minutes = []
-    for file in (file for pattern in TIMED_PAGES for file in sorted(root.glob(pattern))):
+    for file in (file for pattern in CHAPTERS for file in sorted(root.glob(pattern))):
         text = file.read_text()
         said = [re.search(rf"\b{what}: (\d+) minutes\.", text) for what in ("Reading", "Exercises")]
         if not said[0]:
@@ -280,8 +280,7 @@ def main():
         name = os.path.relpath(page, root)
         before = page.read_text()
         after, problems = refreshed(before, page, root, ladder)
-        if any(page.match(str(root / pattern)) for pattern in TIMED_PAGES):
-            after = reading.with_minutes(after)
+        after = reading.with_minutes(after)
         if root == ROOT:
             problems += facts.problems(name, after, ladder)
         problems += wording.problems(name, after)

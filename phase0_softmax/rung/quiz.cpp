@@ -60,9 +60,9 @@ Question online_saving(Draw& draw) {
                         run.read("x")));
     q.wrong(share(2.0 / 3),
             "That would be a one-pass softmax. The last score stands in every denominator, so no "
-            "weight can be written before it was seen: section 4 proves that two walks are needed.");
+            "weight can be written before that score has been seen: section 4 proves that two walks are needed.");
     q.wrong(share(1.0 / 4),
-            "A quarter is what it saves of all traffic, 4 N movements a row with the writing of y. The "
+            "A quarter is what it saves of all traffic, 4 N movements per row with the writing of y. The "
             "question was about reading: 3 N against 2 N.");
     q.wrong(share(0),
             "A cache may indeed serve a second walk over a short row, and then less time is saved. The "
@@ -102,8 +102,7 @@ Question larger_maximum(Draw& draw) {
                         "such steps and it overflows: the maximum has to move along.",
                         m));
     q.wrong(value(l * std::exp(-step)),
-            "The old sum is rescaled rightly, and then the newcomer was forgotten: its own "
-            "term is e^0 = 1.");
+            "The old sum is rescaled correctly, but the new score is missing: its own term is e^0 = 1.");
     return q;
 }
 
@@ -162,7 +161,7 @@ Question shifted_scores(Draw& draw) {
                         "which got the factor: log e^{0} = {0} more.",
                         shift));
     q.wrong(pair(out, lse),
-            "The weights do not change, so out does not. But LSE is no weight: it is the logarithm of "
+            "The weights do not change, so out does not. But LSE is not a weight: it is the logarithm of "
             "a sum whose terms have all grown.");
     q.wrong(pair(out + shift, lse + shift),
             "LSE is right. out is a mean of the values, and those stayed where they "
@@ -191,7 +190,7 @@ Question keys_again(Draw& draw) {
                                               "so neighbouring rows share nothing.",
                                               Sq));
     q.wrong(bytes(K),
-            "\"One pass\" is per query: each row sees each key once. Another row asks for the same key anew.");
+            "\"One pass\" is per query: each row sees each key once. Another row asks for the same key again.");
     q.wrong(bytes(Sq / 4 * K),
             "That would be once for each block, if its four warps shared what they fetch. They do "
             "not: what a warp reads stays in its own registers. Sharing is what phase 2 brings.");
@@ -225,7 +224,7 @@ Question shuffles(Draw& draw) {
             "A shuffle is one instruction of the whole warp, and counted once, not "
             "once for each of its 32 lanes.");
     q.wrong(count(10 * rows * N / 32, "shuffle"),
-            "A lane first takes its own columns together, without any shuffle. The "
+            "A lane first combines its own columns, without any shuffle. The "
             "lanes meet once at the end of a walk, however long the row is.");
     return q;
 }
@@ -236,8 +235,8 @@ std::vector<Topic> questions() {
     return {{"0.safe-passes", "how many bytes safe softmax reads", safe_passes},
             {"0.online-saving", "how much of that online softmax saves", online_saving},
             {"0.larger-maximum", "what happens to l when a larger maximum arrives", larger_maximum},
-            {"0.merged-halves", "what l two halves of a row make", merged_halves},
-            {"0.shifted-scores", "what a summand on all scores does to out and LSE", shifted_scores},
+            {"0.merged-halves", "which l two halves of a row give", merged_halves},
+            {"0.shifted-scores", "what a number added to all scores does to out and LSE", shifted_scores},
             {"0.keys-again", "how often one-pass attention reads K", keys_again},
             {"0.shuffles", "how many shuffles a warp's reductions take", shuffles}};
 }

@@ -29,7 +29,8 @@ Question scores_read(Draw& draw) {
     q.wrong(bytes(S), fmt::format("{} bytes is its size, and what one walk over it asks for. Safe softmax takes three: "
                                   "maximum, sum, quotients.",
                                   S));
-    q.wrong(bytes(4 * S), "P comes back, too, and once: that makes four of its size, but the fourth is P, not S.");
+    q.wrong(bytes(4 * S),
+            "P is read, too, once. That makes four reads of this size, but the fourth is of P, not of S.");
     q.wrong(bytes(3 * S / N * 64),
             "That is three times a matrix of N rows of D. S has N columns: each query has a score "
             "for each key.");
@@ -85,7 +86,7 @@ Question scheme_a_keys(Draw& draw) {
     q.right(bytes(run.read("K")),
             fmt::format("ceil({} / 64) = {} blocks per head, and each copies all of K for itself.", N, blocks));
     q.wrong(bytes(K),
-            "Once a block, not once a head. Shared memory belongs to one block and ends with it; the next block "
+            "Once per block, not once per head. Shared memory belongs to one block and ends with it; the next block "
             "starts with nothing.");
     q.wrong(bytes(N * K),
             "Once for each query is what phase 0's kernel does. Here the 64 queries of a block share the copy.");
@@ -162,7 +163,7 @@ Question wall_b(Draw& draw) {
         .formula = double(largest_key_length(b.shape, std::size_t(L)))};
     q.right(count(b.largest_key_length, "key"),
             fmt::format("Q_i and the tile of V take {} bytes, each key {}: ({} - {}) / {} = {:.1f}. The rows of scores "
-                        "still grow with N, so there is a wall still.",
+                        "still grow with N, so there is still a wall.",
                         fixed, w * (D + B_r), L, fixed, w * (D + B_r), double(L - fixed) / double(w * (D + B_r))));
     q.wrong(count(2 * a.largest_key_length, "key"),
             "V is gone, but V was only one of three things that grow: K and the "
@@ -192,12 +193,11 @@ Question one_key_more(Draw& draw) {
                .command = overflow_command(device, 128),
                .section = "The wall"};
     q.right(words(fmt::format("the call {} returns {}, and no thread runs", refusal.call, refusal.code_name)),
-            "The kernel never starts: the host's call is refused, with an error that a program must look at. The next "
-            "launch works as if nothing had been.");
-    q.wrong(
-        words("it runs, more slowly: what does not fit goes to global memory"),
-        "That is what caches do, and what a compiler does with registers. Shared memory is no cache: nobody moves it "
-        "elsewhere.");
+            "The kernel never starts: the host's call is refused, with an error code that a program must check. The "
+            "next launch works as if nothing had happened.");
+    q.wrong(words("it runs, more slowly: what does not fit goes to global memory"),
+            "That is what caches do, and what a compiler does with registers. Shared memory is not a cache: nobody "
+            "moves it elsewhere.");
     q.wrong(words("it starts, and writes beyond its shared memory: cudaErrorIllegalAddress"),
             "It would have to start first. The size of a block's shared memory is part of the launch, so it is checked "
             "before any address is.");
@@ -215,7 +215,7 @@ std::vector<Topic> questions() {
             {"1.growth", "what twice the tokens cost", growth},
             {"1.scheme-a-keys", "how often scheme A reads K", scheme_a_keys},
             {"1.wall-a", "which N no longer fits scheme A", wall_a},
-            {"1.one-key-more", "what the device says to another key", one_key_more},
+            {"1.one-key-more", "what the device says to one more key", one_key_more},
             {"1.wall-b", "how far scheme B moves the wall", wall_b}};
 }
 

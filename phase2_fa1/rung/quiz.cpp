@@ -47,7 +47,7 @@ Question blocks(Draw& draw) {
     q.wrong(count(H, "block"),
             "Sequences have nothing to do with each other, so each has blocks of its own for its heads.");
     q.wrong(count(B * H * N, "block"),
-            "A row is no block: a tile of keys in shared memory is worth its copy only if many "
+            "A row gets no block of its own: a tile of keys in shared memory is worth its copy only if many "
             "rows use it.");
     return q;
 }
@@ -76,10 +76,9 @@ Question outer_steps(Draw& draw) {
     q.wrong(count(N, "time"),
             "That would be a step for each key, the loop of phase 0. A tile brings B_c of them at once.");
     if (const std::int64_t other = (N + in_bytes - 1) / in_bytes; other != N / tiles.B_c)
-        q.wrong(count(other, "time"),
-                fmt::format("That comes of M counted in bytes, B_c = M / 4 d = {}. M is a number of "
-                            "elements, and a float32 has four bytes.",
-                            in_bytes));
+        q.wrong(count(other, "time"), fmt::format("That counts M in bytes: B_c = M / 4 d = {}. But M is a number of "
+                                                  "elements, and a float32 has four bytes.",
+                                                  in_bytes));
     else
         q.wrong(count(steps + 1, "time"),
                 "There is no step beyond the last keys: Q comes in with each tile of keys, also "
@@ -104,10 +103,10 @@ Question queries_read(Draw& draw) {
         .formula = double(Q * (1 + steps))};
     q.right(bytes(run.read("K") + run.read("Q")),
             fmt::format("K once; Q once for each of the {} tiles of keys.", steps));
-    q.wrong(bytes(2 * Q),
-            "A tile of keys is read once and stays. But all queries have to meet each tile, so Q comes "
-            "again and again.");
-    q.wrong(bytes(2 * steps * Q), "Only one of the two comes again. While the queries go by, K_j stays where it is.");
+    q.wrong(
+        bytes(2 * Q),
+        "A tile of keys is read once and stays. But all queries have to meet each tile, so Q is read again and again.");
+    q.wrong(bytes(2 * steps * Q), "Only one of the two is read again. While the queries go by, K_j stays where it is.");
     q.wrong(bytes(Q * (1 + steps) / sizeof(float)), "These are elements, of four bytes each.");
     return q;
 }
@@ -131,10 +130,10 @@ Question output_read(Draw& draw) {
                         "times. The first step knows that it starts from zeros, and reads nothing.",
                         steps, steps - 1));
     q.wrong(bytes(0),
-            "So it is in FlashAttention-2. With the keys outside, all rows wait for the next tile of keys, and "
+            "That is true of FlashAttention-2. With the keys outside, all rows wait for the next tile of keys, and "
             "the chip holds only B_r of them.");
     q.wrong(bytes(steps * O),
-            "It goes out that often. It comes back one time less, since the first step needs no zeros "
+            "It is written that often. It is read one time less, since the first step needs no zeros "
             "from memory.");
     q.wrong(bytes(2 * steps * O - O), "That is reads and writes together.");
     return q;
@@ -162,8 +161,7 @@ Question more_memory(Draw& draw) {
             "The arithmetic is the same, and so are the results. But Q, O, l and m travel once for each tile of "
             "keys, and there are fewer of them.");
     q.wrong(times(0.25),
-            "M stands in the law once, not squared: B_c grows with it, and B_r decides nothing of the traffic "
-            "here.");
+            "M is in the law once, not squared: B_c grows with it, and B_r does not change the traffic here.");
     q.wrong(times(2), "More room holds more keys at a time, and that makes fewer steps, not more.");
     return q;
 }
@@ -180,7 +178,7 @@ Question old_share(Draw& draw) {
                    "FlashAttention-1 keeps O divided by l after each tile.",
                    B_c, odds),
                .ask = "By what factor is the old O multiplied when the second tile arrives?",
-               .hint = "O was right for the first tile alone. What share has that tile in the row's sum now?",
+               .hint = "O was right for the first tile alone. What share of the row's sum does that tile have now?",
                .source = "fa1_forward on the CPU machine, as it showed its factor for the row",
                .command = fmt::format(
                    "python3 -c \"import torch; torch.ops.load_library('build/libflash_ladder.so'); k = "

@@ -25,7 +25,7 @@ Question blocks(Draw& draw) {
                                  "B_c = 32.",
                                  N, H),
         .ask = "How many blocks does it launch?",
-        .hint = "The outer loop of this order has become an axis of the grid. Which tiles does it walk over?",
+        .hint = "The outer loop of this order has become an axis of the grid. Which tiles does it loop over?",
         .tolerance = 0,
         .source = run.source,
         .command = run.command,
@@ -97,7 +97,7 @@ Question output_moved(Draw& draw) {
     q.wrong(bytes(2 * O), "To be written it need not be read: a block starts its rows from zeros in registers.");
     q.wrong(bytes(O * tiles(N, kB_c)),
             "O_i is rescaled and added to at each of these tiles of keys, but in registers. "
-            "Nothing of that is seen in global memory.");
+            "None of that reaches global memory.");
     return q;
 }
 
@@ -107,15 +107,16 @@ Question rescale(Draw& draw) {
     std::vector<double> scores(B_c, 0.0);
     scores.resize(2 * B_c, std::log(odds));
     const ScoredRow row(scores);
-    Question q{.situation = fmt::format("A row meets two tiles of {} keys (so many for D up to 32). All scores of the "
-                                        "first are 0, all of the second log {}. FlashAttention-2 leaves O undivided.",
-                                        B_c, odds),
-               .ask = "By what factor is the old O multiplied when the second tile arrives?",
-               .hint = "O is a sum of e^(s - m) v. What do all its terms lack when m grows?",
-               .source = "fa2_forward on the CPU machine, as it showed its factor for the row",
-               .command = "./ladder trace 3 --keys 128 --head-dim 32 --queries 1",
-               .section = "The output may stay unscaled",
-               .formula = 1 / odds};
+    Question q{
+        .situation = fmt::format("A row meets two tiles of {} keys (the tile size for D up to 32). All scores of the "
+                                 "first are 0, all of the second log {}. FlashAttention-2 leaves O undivided.",
+                                 B_c, odds),
+        .ask = "By what factor is the old O multiplied when the second tile arrives?",
+        .hint = "O is a sum of e^(s - m) v. What do all its terms lack when m grows?",
+        .source = "fa2_forward on the CPU machine, as it showed its factor for the row",
+        .command = "./ladder trace 3 --keys 128 --head-dim 32 --queries 1",
+        .section = "The output may stay unscaled",
+        .formula = 1 / odds};
     q.right(
         value(row.last("rescale", fa2_plain_forward)),
         fmt::format("alpha = e^(m - m_new) = e^(0 - log {}). One multiplication for an element, no division until the "
@@ -146,13 +147,13 @@ Question barriers(Draw& draw) {
         .command = run.command,
         .section = "The kernel, from top to bottom",
         .formula = double(2 * blocks * steps)};
-    q.right(
-        count(run.barriers(), "barrier"),
-        fmt::format("Two a step: before the copy, so that nobody overwrites what another still reads, and after it, so "
-                    "that nobody reads too early. {} blocks of {} steps.",
-                    blocks, steps));
+    q.right(count(run.barriers(), "barrier"),
+            fmt::format(
+                "Two per step: before the copy, so that nobody overwrites what another still reads, and after it, so "
+                "that nobody reads too early. {} blocks of {} steps.",
+                blocks, steps));
     q.wrong(count(blocks * steps, "barrier"),
-            "One a step is not enough. Without the first, a fast warp overwrites the V_j "
+            "One per step is not enough. Without the first, a fast warp overwrites the V_j "
             "that a slow one still multiplies with.");
     q.wrong(count(2 * steps, "barrier"),
             "That is one block's. A barrier holds up its own block, and each block has its own.");
@@ -192,8 +193,8 @@ Question residents(Draw& draw) {
                         reserved ? ", with what CUDA keeps for itself" : "",
                         o.resident_blocks == 1 ? "nobody computes" : "only the others can compute"));
     q.wrong(count(std::uint64_t(o.blocks_by_threads), "block"),
-            "So many would fit by their threads. Each brings its tiles of "
-            "Q, K, V and P, and these do not fit so often.");
+            "That many would fit by their threads. But each brings tiles of Q, K, V and P, and shared memory has room "
+            "for fewer.");
     q.wrong(count(std::uint64_t(o.blocks_by_slots), "block"),
             "That is the hardware's limit on blocks of any kind. These are "
             "not small ones.");
@@ -222,7 +223,7 @@ Question more_or_less(Draw& draw) {
     q.right(
         times(ratio),
         fmt::format("{} bytes: 2 / 64 is less than 3 / {}. With tiles of more than 96 keys phase 2 would move less. "
-                    "That phase 3 is faster even so, it owes to its {} blocks in place of 1, and to O in registers.",
+                    "Phase 3 is faster all the same: it has {} blocks instead of 1, and O in registers.",
                     run.traffic(), phase2.tile("B_c"), run.blocks()));
     q.wrong(times(1 / ratio), "The other way round: compare 3 / B_c and 2 / B_r.");
     q.wrong(times(1),

@@ -102,11 +102,11 @@ Question empty_row(Draw& draw) {
         .command = equal_scores_command(Sq, Sk, "out[0, 0, 0], lse[0, 0, 0]"),
         .section = "Two masks with one name"};
     q.right(pair(result.out[0][0][0][0].item<double>(), result.lse[0][0][0].item<double>()),
-            "No terms: the sum is 0 and its logarithm -inf. For out there is no value, and 0 is agreed on. Merged with "
+            "No terms: the sum is 0 and its logarithm -inf. out has no value then, and is 0 by convention. Merged with "
             "another part of the keys, such a row weighs nothing, as it should.");
     q.wrong(words("out = nan, LSE = -inf"),
             "0 / 0 is what softmax makes of a row that sees keys whose scores are all -inf. "
-            "A row that sees no keys is told apart, and gets 0.");
+            "The kernel tells a row that sees no keys apart, and gives it 0.");
     q.wrong(pair(5, std::log(double(Sk))),
             "That would be the mean over all keys. A mask that hides everything does not turn "
             "into one that hides nothing.");
@@ -136,11 +136,12 @@ Question keys_read(Draw& draw) {
                         T, T + 1, 2 * T));
     q.wrong(bytes(all / 2),
             "The diagonal runs through whole tiles of queries, and their last rows see more than their "
-            "first. A half is what it comes near to as N grows.");
+            "first. The share approaches a half as N grows.");
     q.wrong(bytes(all),
             "That is a mask put on scores after they were computed. Here tiles that nobody sees are not even "
             "loaded.");
-    q.wrong(bytes(K), "Each tile of queries is a block with shared memory of its own, and reads what it needs anew.");
+    q.wrong(bytes(K),
+            "Each tile of queries is a block with shared memory of its own, and reads all keys that it needs.");
     return q;
 }
 
@@ -166,7 +167,7 @@ Question tiles_visited(Draw& draw) {
             "These are the full tiles, which need no test. The tiles on the diagonal must be visited "
             "as well, with one.");
     q.wrong(count(full + T, "step"),
-            "One edge tile for a tile of queries would do if B_r were B_c. The diagonal crosses two "
+            "One edge tile for a tile of queries would be enough if B_r were B_c. The diagonal crosses two "
             "tiles of keys on its way down 64 rows.");
     return q;
 }
@@ -180,7 +181,7 @@ Question hidden_score(Draw& draw) {
     Question q{
         .situation = fmt::format("Three queries, three keys, causal. Every query's scores are 0, 0 and {}.", hidden),
         .ask = "What is LSE of query 1?",
-        .hint = "Which keys does it see, and what does a hidden one count for: in the maximum, in the sum?",
+        .hint = "Which keys does it see? Does a hidden one enter the maximum, or the sum?",
         .source = kSource,
         .command = fmt::format("python3 -c \"import torch; torch.ops.load_library('build/libflash_ladder.so'); k = "
                                "torch.tensor([0., 0., {}.]).view(1, 1, 3, 1); print(torch.ops.flash_ladder."
@@ -193,11 +194,11 @@ Question hidden_score(Draw& draw) {
             "log 2: two visible keys with score 0. The hidden one enters neither "
             "the maximum nor the sum.");
     q.wrong(value(std::log(3.0)),
-            "Masking does not set the score to 0: a score of 0 has weight e^(0 - m), here as much as "
-            "the others. It counts as -inf.");
+            "Masking does not set the score to 0: a score of 0 would have weight e^(0 - m), here as much as the others "
+            "have. A hidden score counts as -inf.");
     q.wrong(value(hidden), "That is LSE of query 2, which does see the third key.");
     q.wrong(words("-inf"),
-            fmt::format("So it would be if the hidden score entered the maximum: a maximum too large cancels "
+            fmt::format("That would be right if the hidden score entered the maximum: a maximum too large cancels "
                         "on paper, but e^(0 - {}) underflows to 0 in float32. The code keeps it out.",
                         hidden));
     return q;
@@ -224,8 +225,8 @@ Question base_two(Draw& draw) {
                     "{1:.4g}, which the command prints.",
                     s, row.lse(causal_plain_forward)));
     q.wrong(value(s),
-            "That is the score, in powers of e. The scale has log2(e) in it, so that exp2 alone serves: 2^s is "
-            "another number than e^s.");
+            "That is the score, in powers of e. The scale has log2(e) in it, so that exp2 alone is enough: 2^s is not "
+            "e^s.");
     q.wrong(value(s / kLog2e),
             "The other way round: that is s ln 2. e is more than 2, so the same number is a higher power "
             "of 2.");

@@ -125,8 +125,8 @@ Question empty_split(Draw& draw) {
             "Three splits, but not three equal ones: an empty split has no say, and the other two "
             "weigh by their sums.");
     q.wrong(words("NaN, since -inf enters the merge"),
-            "-inf - (-inf) would be NaN. That meets only a row whose parts are all "
-            "empty, and merge_weight answers it first.");
+            "-inf - (-inf) would be NaN. It arises only where all parts of a row are empty, and merge_weight checks "
+            "for that first.");
     return q;
 }
 
@@ -149,7 +149,7 @@ Question keys_read(Draw& draw) {
                         "rows of one block.",
                         G));
     q.wrong(bytes(G * K),
-            "So phase 3's kernel does it, a block for each query head. Decoding is bound by memory, so here the "
+            "That is phase 3's way, a block for each query head. Decoding is bound by memory, so here the "
             "group shares one pass over its keys.");
     q.wrong(bytes(splits * K),
             "A split reads its own keys only. What is read again for each split is Q, which is small.");
@@ -174,11 +174,11 @@ Question planned_splits(Draw& draw) {
                .section = "How many splits?",
                .formula = double(key_tiles(N))};
     q.right(count(splits_of(run), "split"),
-            fmt::format("{} keys are {} tiles, and a split more would be empty. Most of the "
+            fmt::format("{} keys are {} tiles, and one more split would be empty. Most of the "
                         "device stays idle: the sequence is too short for it.",
                         N, key_tiles(N)));
     q.wrong(count(slots / std::uint64_t(Hkv), "split"),
-            fmt::format("So many would fill all {} places. But there are only {} "
+            fmt::format("That many would fill all {} places. But there are only {} "
                         "tiles of keys to give to them.",
                         slots, key_tiles(N)));
     q.wrong(count(1, "split"),
@@ -265,13 +265,13 @@ Question barriers(Draw& draw) {
         .section = "Everything shares out keys",
         .formula = double(before)};
     q.right(count(per_block(run), "barrier"),
-            "As many. None is in the loop over the keys: a warp has keys of its own, and meets "
+            "The same number. None is in the loop over the keys: a warp has keys of its own, and meets "
             "the others only when Q_i is there and when all are done.");
     q.wrong(count(tiles * before, "barrier"),
             "That would be so if the warps met after each tile. Each keeps m, l and O of its "
             "own instead, and they merge once.");
     q.wrong(count(before + 2 * (tiles - 1), "barrier"),
-            "Two a tile is phase 3, where all warps read one K_j and V_j. Here no "
+            "Two per tile is phase 3, where all warps read one K_j and V_j. Here no "
             "warp touches what another has fetched.");
     q.wrong(count(0, "barrier"),
             "The loop over the keys has none, but the warps must merge in the end, and they do it in turns "
@@ -282,8 +282,8 @@ Question barriers(Draw& draw) {
 }  // namespace
 
 std::vector<Topic> questions() {
-    return {{"5.weighted-mean", "what O two splits make", weighted_mean},
-            {"5.whole-lse", "what LSE two splits make", whole_lse},
+    return {{"5.weighted-mean", "which O two splits give", weighted_mean},
+            {"5.whole-lse", "which LSE two splits give", whole_lse},
             {"5.empty-split", "what a split without keys does to it", empty_split},
             {"5.keys-read", "how many bytes of K grouped heads and splits read", keys_read},
             {"5.blocks", "how many blocks the split kernel launches", blocks},

@@ -91,9 +91,9 @@ Question lanes_of_a_row(Draw& draw) {
             "instruction deals 8 columns to four lanes, two each.");
     q.wrong(count(32, "lane"),
             "The warp multiplies as a whole, but each lane has elements of two rows only, of the sixteen.");
-    q.wrong(
-        count(1, "lane"),
-        "One lane per row would be simple for the softmax: no shuffle at all. The instruction leaves it otherwise.");
+    q.wrong(count(1, "lane"),
+            "One lane per row would be simple for the softmax: no shuffle at all. But the instruction spreads a row "
+            "over four lanes.");
     return q;
 }
 
@@ -117,7 +117,7 @@ Question lane_of_a_score(Draw& draw) {
             fmt::format("Group g = {} % 8 = {} has the row, and in it lane t = {} % 8 / 2 = {} the column: 4 g + t.", r,
                         r % 8, c, lane_of_row));
     q.wrong(number(lane(c, r)),
-            "Rows and columns are exchanged. So it would be in operand B, where a lane has a column.");
+            "Rows and columns are exchanged. That is how operand B lies, where a lane has a column.");
     q.wrong(number(r % 8 * 4 + c % 4),
             "A lane's two columns are neighbours: lane t of a group has 2 t and 2 t + 1, not t and t + 4.");
     q.wrong(number((r * 2 + c % 8 / 4) % 32),
@@ -215,12 +215,13 @@ Question wavefronts(Draw& draw) {
                   : fmt::format("A row has {} bytes, so every second row begins in the same bank: four passes for each "
                                 "of four matrices.",
                                 2 * D));
-    q.wrong(count(4, "wavefront"),
-            "That is what it takes with swizzled rows: one pass a matrix, since its eight rows are 128 bytes, from all "
-            "32 banks.");
+    q.wrong(
+        count(4, "wavefront"),
+        "That is what it takes with swizzled rows: one pass per matrix, since its eight rows are 128 bytes, from all "
+        "32 banks.");
     q.wrong(count(whole ? 16 : 32, "wavefront"),
-            whole ? "So it would be if every second row began in other banks, as with 32 or 96 elements."
-                  : "So it would be if all rows began in the same bank, as with 64 or 128 elements.");
+            whole ? "That would be right if every second row began in other banks, as with 32 or 96 elements."
+                  : "That would be right if all rows began in the same bank, as with 64 or 128 elements.");
     q.wrong(count(1, "wavefront"),
             "One instruction, but 512 bytes: a pass brings 128 at most. Four would be the least.");
     return q;
@@ -290,7 +291,7 @@ Question resident_blocks(Draw& draw) {
             fmt::format("{} / ({} + {}), rounded down.", profile.shared_bytes_per_multiprocessor,
                         launch.shared_bytes_per_block, profile.reserved_shared_bytes_per_block));
     q.wrong(count(std::uint64_t(fit.blocks_by_threads), "block"),
-            "So many fit by their threads. The scarcest of the resources decides, and here that is not threads.");
+            "That many fit by their threads. The scarcest of the resources decides, and here that is not threads.");
     q.wrong(count(std::uint64_t(profile.shared_bytes_per_multiprocessor / (needed / 3)), "block"),
             "That counts one tile for a block. Q_i, K_j and V_j are all there at the same time.");
     q.wrong(count(std::uint64_t(profile.multiprocessors), "block"),
@@ -322,11 +323,9 @@ Question keys_read(Draw& draw) {
         bytes(K * N / B_r * kWarps),
         "Warps do not fetch for themselves. All threads of a block copy a tile together, and each warp reads all of it "
         "from shared memory.");
-    q.wrong(
-        bytes(K * N / B_r * 2),
-        "So many with 64 queries per block, as mma.cuh has it. Twice the rows per warp halve the readings, of shared "
-        "memory "
-        "as well.");
+    q.wrong(bytes(K * N / B_r * 2),
+            "That is right with 64 queries per block, as in mma.cuh. Twice the rows per warp halve the reads, those of "
+            "shared memory as well.");
     q.wrong(bytes(K),
             "Each block has shared memory of its own, and needs all keys. What several blocks read may come from L2, "
             "but it is read.");

@@ -58,9 +58,9 @@ Question element(Draw& draw) {
                     warp, 16 * warp, lane, lane, lane / 4));
     q.wrong(place(16 * warp + lane / 4, column), "S[2] and S[3], S[6] and S[7], … are of the thread's second row.");
     q.wrong(place(thread / 2, thread % 2 * 64 + i),
-            "So it would be if two threads had a row, half of its columns each. Four lanes share a row.");
+            "That would be right if two threads shared a row, half of its columns each. Four lanes share a row.");
     q.wrong(place(lane / 4 + i / 2 % 2 * 8, column),
-            "So it is in the first warp. The four warps have 16 rows each, one after the other.");
+            "That is right in the first warp. The four warps have 16 rows each, one after the other.");
     return q;
 }
 
@@ -137,7 +137,7 @@ Question passes(Draw& draw) {
 Question exponentials(Draw& draw) {
     const std::int64_t D = draw({64, 96, 128, 192, 256}), B_r = 128, B_c = 128;
     const double products = 2.0 * double(B_r * B_c * D) / 2048, exponentials = double(B_r * B_c) / 16;
-    Question q{.situation = fmt::format("A multiprocessor does 2048 multiply-adds of 16 bits in a cycle on its tensor "
+    Question q{.situation = fmt::format("A multiprocessor does 2048 multiply-adds of 16 bits per cycle on its tensor "
                                         "cores, and 16 exponentials. Attention with D = {}.",
                                         D),
                .ask = "How long do the exponentials of a tile take, if its products take 1?",
@@ -180,8 +180,8 @@ Question shared_memory(Draw& draw) {
         .formula = 16.0 / double(B_c) + double(n + 1) / double(2 * n)};
     q.right(value(cycles(16, 2) / products),
             "16 / B_c for Q_i, half for K_j and V_j as the products read them, and half "
-            "of that divided by the warpgroups who share a tile as TMA writes it.");
-    q.wrong(value(cycles(0, 2) / products), "That leaves Q_i out. Each wgmma of S_ij reads 64 x 16 of it anew.");
+            "of that divided by the warpgroups that share a tile as TMA writes it.");
+    q.wrong(value(cycles(0, 2) / products), "That leaves Q_i out. Each wgmma of S_ij reads 64 x 16 of it again.");
     q.wrong(value(cycles(16, 0) / products), "That leaves the copies out. TMA's writes go to the same memory.");
     q.wrong(value(cycles(16, 2 * (n + 1)) / products),
             "That has every warpgroup fetch its own. A tile comes once for all of them.");
@@ -245,7 +245,8 @@ Question shared_bytes(Draw& draw) {
     q.wrong(bytes(Q + 2 * K + rest),
             "With one stage the producer could ask for nothing before the tile is free again.");
     q.wrong(bytes(2 * Q + 2 * stages * K + rest),
-            "So much if O_i had a place of its own, as it must in a kernel that goes on to the next tile of queries.");
+            "That would be right if O_i had a place of its own, as it must in a kernel that goes on to the next tile "
+            "of queries.");
     q.wrong(bytes(2 * (Q + 2 * stages * K) + rest),
             "Both warpgroups share K_j and V_j, and Q_i has 64 rows for each of them: nothing is there twice.");
     return q;
@@ -286,7 +287,7 @@ Question resident_blocks(Draw& draw) {
     q.wrong(count(std::uint64_t(all / (needed / 5 * 3)), "block"),
             "K_j and V_j have 128 rows each, and both are there at the same time.");
     q.wrong(count(std::uint64_t(fit.blocks_by_threads), "block"),
-            "So many by their threads. Shared memory is scarcer.");
+            "That many fit by their threads. Shared memory is scarcer.");
     return q;
 }
 
@@ -313,7 +314,7 @@ Question keys_read(Draw& draw) {
     q.wrong(bytes(N * row * blocks * 2), "A tile comes once for a block, and both warpgroups multiply with it.");
     if (boxes != std::uint64_t(N))
         q.wrong(bytes(boxes * row * blocks),
-                "So many bytes are announced at the barriers. Those beyond the end of K are "
+                "That many bytes are announced at the barriers. Those beyond the end of K are "
                 "zeros, and are not read.");
     else
         q.wrong(bytes(N * row), "Each block has shared memory of its own, and fetches all keys into it.");
@@ -344,9 +345,9 @@ Question skipped(Draw& draw) {
                     "rest and releases them unread.",
                     first + kRows - 1, first + kRows, block));
     q.wrong(count(std::uint64_t(block), "tile"),
-            "So many come, for the block's last queries. The first warpgroup sees nothing of the last of them.");
+            "That many arrive, for the block's last queries. The first warpgroup sees nothing of the last of them.");
     q.wrong(count(std::uint64_t(N / B_c), "tile"),
-            "All tiles there are. The mask hides those behind the block's last "
+            "Those are all tiles. The mask hides those behind the block's last "
             "query, and the producer does not ask for them.");
     q.wrong(count(std::uint64_t(own + block), "tile"), "A tile is one step, not two: S_ij and O_i belong together.");
     return q;
@@ -374,7 +375,7 @@ Question last_wave(Draw& draw) {
                         sms, waves));
     q.wrong(value(waves - double(rounds - 1)), "That is how full the last wave is. The waves before it are full.");
     q.wrong(value(1.0 / double(rounds)), "That is a single wave's share of the time.");
-    q.wrong(value(waves / double(rounds + 1)), "That counts a round too many. The partial wave is the last one.");
+    q.wrong(value(waves / double(rounds + 1)), "That counts one round too many. The partial wave is the last one.");
     return q;
 }
 
@@ -410,9 +411,9 @@ Question stuck(Draw& draw) {
         .section = "What can go wrong"};
     q.right(words(cases[place].cause), cases[place].why);
     static const char* const not_this[] = {
-        "Then the producer would stand at the very first empty barrier, with nothing asked for and no bytes on their "
+        "Then the producer would wait at the very first empty barrier, with nothing asked for and no bytes on their "
         "way.",
-        "Then both consumers would stand at barriers 1 and 2, 128 of 256 threads each.",
+        "Then both consumers would wait at barriers 1 and 2, 128 of 256 threads each.",
         "Then a full barrier would have its arrival and lack bytes."};
     for (int other = 0; other < 3; ++other)
         if (other != place) q.wrong(words(cases[other].cause), not_this[other]);
@@ -429,15 +430,15 @@ Question proxy(Draw& draw) {
     };
     static const Case cases[] = {
         {"TMA has brought K_j, the threads have waited at its full barrier, and wgmma is to read it", false,
-         "TMA and wgmma reach shared memory by the same way. The wait is enough."},
+         "TMA and wgmma reach shared memory by the same path. The wait is enough."},
         {"the lanes of a warp have put O_i into shared memory with stmatrix, and TMA is to store it", true,
-         "Threads wrote in the ordinary way. TMA reads by another, and sees it only after the fence."},
-        {"the threads have turned the sign of Q_i in shared memory, and wgmma is to read it", true,
-         "Threads wrote in the ordinary way. The tensor cores read by another, and see it only after the fence."}};
+         "Threads wrote in the ordinary way. TMA reads by another path, and sees it only after the fence."},
+        {"the threads have changed the sign of Q_i in shared memory, and wgmma is to read it", true,
+         "Threads wrote in the ordinary way. The tensor cores read by another path, and see it only after the fence."}};
     const Case& on = cases[draw({0, 1, 2})];
     Question q{.situation = fmt::format("This happens: {}.", on.what),
                .ask = "What must lie between the two?",
-               .hint = "Who wrote, and by which of the two ways does the reader come?",
+               .hint = "Who wrote, and which of the two paths does the reader take?",
                .source = "what the CPU machine asks for: missing proxy fence",
                .command = "sed -n '/no_proxy_fence_before_the_store/,/^$/p' phase7_hopper/rung/mutants.toml",
                .section = "First: everything in order"};
@@ -449,7 +450,7 @@ Question proxy(Draw& draw) {
                       : "It would be right, and cost a wait for all stores of each thread, of which there were none.");
     q.wrong(words("a barrier of the threads that wrote"),
             on.needed ? "A barrier orders threads. It does not show their stores to the asynchronous proxy."
-                      : "No thread wrote. Who waited at the full barrier has the tile.");
+                      : "No thread wrote. A thread that has waited at the full barrier has the tile.");
     q.wrong(words("show_to_async() by the one thread that starts the reader"),
             on.needed ? "It would show that thread's own stores, and not those of the others."
                       : "That thread has stored nothing.");
@@ -462,7 +463,9 @@ Question waits(Draw& draw) {
                    "hopper_overlapped.cuh has asked for S_ij of a tile, and after it for O_i of the tile before, "
                    "each committed as a group of its own.",
                .ask = fmt::format("What may be touched after wait_products<{}>?", n),
-               .hint = "It waits for all groups but the newest so many. In which order were they committed?",
+               .hint =
+                   "It waits for all groups except the newest ones, as many as its argument says. In which order were "
+                   "they committed?",
                .source = "what the CPU machine lets pass: registers of a product under way",
                .command = "sed -n '/scores_too_early/,/^$/p' phase7_hopper/rung/mutants.toml",
                .section = "Third: the softmax under the warpgroup's own products"};

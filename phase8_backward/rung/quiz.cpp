@@ -62,7 +62,7 @@ Question gradient_of_a_score(Draw& draw) {
             "That is P dP, without D. A weight grows at the expense of the others: what counts is how much "
             "better than the mean a key is.");
     q.wrong(value(a - D),
-            "That is dP - D. It must be weighed: a key that weighs nothing moves nothing, however good its value is.");
+            "That is dP - D. It must be weighted: a key that weighs nothing moves nothing, however good its value is.");
     q.wrong(value(D), "That is D, the mean of dP over the row with its weights.");
     return q;
 }
@@ -112,7 +112,7 @@ Question single_key(Draw& draw) {
                                value_of_key),
         .section = "Softmax's Jacobian"};
     q.right(triple(g.dq.item<double>(), g.dk.item<double>(), g.dv.item<double>()),
-            "Its weight is 1 whatever its score is, so the scores have no say: dP = D. The value is handed through.");
+            "Its weight is 1 whatever its score is, so the scores do not matter: dP = D. All of dO goes to the value.");
     q.wrong(triple(value_of_key, value_of_key, 1),
             "That is dS = P dP, without D. But a weight of 1 cannot grow: D is all of dP here.");
     q.wrong(triple(1, 1, 1), "dO reaches the scores only through dP - D, which is 0 here.");
@@ -165,7 +165,7 @@ Question kept(Draw& draw) {
     q.right(bytes(written),
             fmt::format("{} · {} rows of 4 bytes. It grows with the length, and not with its square.", H, N));
     q.wrong(bytes(std::uint64_t(4 * H * N * N)),
-            "So much would P or dS be, which are computed again instead, a tile at a time.");
+            "That is the size of P or dS, which the kernels compute again instead, a tile at a time.");
     q.wrong(bytes(std::uint64_t(4 * H * N * kD)), "That is a tensor like O: O is read for D_i, and not written.");
     q.wrong(bytes(std::uint64_t(4 * N)), fmt::format("For one head. There are {}.", H));
     return q;
@@ -292,8 +292,9 @@ Question empty_row(Draw& draw) {
         words(fmt::format("{:.4g}, and nothing", dq)),
         "The output does not depend on anything, so every derivative is 0. The kernel computes exp(+inf) for such a "
         "row, and leaves hidden pairs out of all sums.");
-    q.wrong(words("NaN, and NaN"), "So it would be if hidden pairs took part as 0 times infinity. They take no part.");
-    q.wrong(words("0, and dO to each dV"), "A weight of 0 hands nothing through: dV = P^T dO.");
+    q.wrong(words("NaN, and NaN"),
+            "That would be right if hidden pairs took part as 0 times infinity. They take no part.");
+    q.wrong(words("0, and dO to each dV"), "A weight of 0 passes nothing on: dV = P^T dO.");
     q.wrong(words("it is refused"), "More queries than keys are an ordinary problem.");
     return q;
 }

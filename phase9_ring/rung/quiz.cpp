@@ -74,11 +74,12 @@ Question time_of_contiguous(Draw& draw) {
         .section = "Who idles",
         .formula = (double(ranks - 1) * held * held + held * (held + 1) / 2.0) /
                    (double(ranks - 1) * held * held / 2.0 + held * (held + 1) / 2.0)};
-    q.right(times(ratio), "All steps but the first are full for somebody, and with zigzag half full for all.");
-    q.wrong(times(1), "The pairs are as many, but not shared out: ranks wait for the busiest.");
+    q.right(times(ratio),
+            "In all steps after the first some rank has a full block; with zigzag parts every rank has half a block.");
+    q.wrong(times(1), "There are as many pairs, but they are not shared out evenly: ranks wait for the busiest.");
     q.wrong(times(double(ranks)),
             "Not even the busiest rank has all the work: its own part of the queries, and all keys.");
-    q.wrong(times(2), "Nearly. The first step, of the own keys, has a mask with both cuts.");
+    q.wrong(times(2), "Nearly. But in the first step, on its own keys, every rank has a mask with both cuts.");
     return q;
 }
 
