@@ -9,11 +9,14 @@ import re
 import sys
 import tomllib
 
+import given
 import marks
+import sealed
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MUTANTS = ROOT / "tests/mutants"
 KNOWN_MISTAKES = pathlib.Path(__file__).resolve().parent / "known_mistakes.json"  # in hand-outs, which have no catalogue
+IS_HAND_OUT = KNOWN_MISTAKES.exists()
 KINDS = {"build": "build it", "fix": "fix it", "extend": "extend it"}
 HINTS = 3
 
@@ -54,6 +57,7 @@ class Exercise:
     mutant: str = ""  # of this phase's catalogue; fix
     also: list = dataclasses.field(default_factory=list)      # fix: more changes, [find, replace], so that comments do not tell
     hides: list = dataclasses.field(default_factory=list)     # names of marks that belong to other exercises, and are left out
+    elsewhere: str = ""  # fix: what the wrong lines are for, in words that do not correct them; see given.py
     afterwards: str = ""  # markdown, once it is passed: answers to what the task asks
     budgets: list = dataclasses.field(default_factory=list)
     own_launch: bool = False  # the learner's file says how the kernel is launched; otherwise the starting point does
@@ -77,11 +81,8 @@ class Exercise:
     def source(self):
         return marks.without((ROOT / self.file).read_text(), self.hides)
 
-    def starting_point(self):
-        if self.sealed:
-            raise ExerciseError(f"{self.id} is still sealed: your teacher has a word for `./ladder learn open {self.id} WORD`")
-        if self.start:
-            return (ROOT / self.start).read_text()
+    def whole_start(self):
+        """The starting point, with all that other exercises ask for."""
         text = self.source()
         if self.kind != "fix":
             return marks.starting_point(text, self.solution)
@@ -92,9 +93,55 @@ class Exercise:
             text = text.replace(find, replace)
         return marks.solution(text)
 
+    def whole_solution(self):
+        return marks.solution(self.source())
+
+    @functools.cache
+    def _folded(self, text):
+        """(`text` as the learner sees it, {path: lines that are given}); see given.py."""
+        return given.folded(text, given.hidden_from(self, read()), given.kept_lines(self, text))
+
+    def starting_point(self):
+        if self.sealed:
+            raise ExerciseError(f"{self.id} is still sealed: your teacher has a word for `./ladder learn open {self.id} WORD`")
+        return (ROOT / self.start).read_text() if self.start else self._folded(self.whole_start())[0]
+
     def solved(self):
         """The right file; None in a hand-out, which has none."""
-        return None if self.start or self.sealed else marks.solution(self.source())
+        return None if self.start or self.sealed else self._folded(self.whole_solution())[0]
+
+    def included_files(self):
+        """Files of the repository that its entry includes, directly or not, besides the learner's own."""
+        found, waiting = set(), [self.entry_file]
+        while waiting:
+            path = waiting.pop()
+            text = self.starting_point() if path == self.file else (ROOT / path).read_text()
+            for inner in re.findall(r'^#include "([^"]+)"', text, re.MULTILINE):
+                if inner not in found and (ROOT / inner).exists():
+                    found.add(inner)
+                    waiting.append(inner)
+        return found - {self.file}
+
+    def hint(self, level):
+        """The `level`-th of its hints, counted from 1."""
+        return sealed.unpacked(self.hints[level - 1], self.id) if self.start else self.hints[level - 1]
+
+    def earned(self, titles):
+        """What is said of it once checks with these titles, all there are, have passed."""
+        if not self.start or not self.afterwards:
+            return self.afterwards
+        return sealed.unpacked(self.afterwards, key_of_the_passed(self, titles))
+
+    def given_files(self, text):
+        """{path: lines} of what a learner's `text` may include besides headers."""
+        if self.start:
+            return given.unpacked([text, *((ROOT / path).read_text() for path in self.included_files())], ROOT)
+        return self._folded(self.whole_start())[1] | self._folded(self.whole_solution())[1]
+
+
+def key_of_the_passed(exercise, titles):
+    """The key to what a hand-out says of an exercise that is passed."""
+    return "\n".join([exercise.id, *sorted(titles)])
 
 
 def _catalogue():
@@ -118,7 +165,7 @@ def mutant_named(name):
 
 def known_mistake(name):
     """(title, hint) of a mistake that the judge recognised."""
-    if KNOWN_MISTAKES.exists():
+    if IS_HAND_OUT:
         return tuple(json.loads(KNOWN_MISTAKES.read_text())[name])
     phase, _, rest = name.partition("/exercises/")
     if not rest:
@@ -168,6 +215,8 @@ def _read_phase(path):
         handed_out = exercise.start or exercise.sealed
         if not handed_out and (exercise.kind == "fix") != bool(exercise.mutant):
             problems.append("a fix takes a mutant, and nothing else does")
+        if not handed_out and (exercise.kind == "fix") != bool(exercise.elsewhere):
+            problems.append("a fix says what its lines do elsewhere, and nothing else does")
         if not handed_out and (exercise.kind != "fix") != bool(exercise.solution):
             problems.append("build and extend take the solution's marks, and fix does not")
         for file in (exercise.entry_file, exercise.sealed or exercise.start or exercise.file):
@@ -179,6 +228,7 @@ def _read_phase(path):
     return exercises
 
 
+@functools.cache
 def read():
     """All exercises, in order."""
     places = [ROOT / phase / "exercises" / f"exercises.{kind}" for kind in ("toml", "json") for phase in phases()]

@@ -95,13 +95,15 @@ def check(known, space, exercise, seed=None):
         lines += ["", "Nothing is changed yet: this is the starting point."]
     if verdict.passed:
         space.passed(exercise)
-        lines.append(f"`./ladder learn diff {exercise.id}` shows yours beside ours; `./ladder learn next` goes on.")
+        beside = "" if exercises.IS_HAND_OUT else f"`./ladder learn diff {exercise.id}` shows yours beside ours; "
+        lines.append(beside + "`./ladder learn next` goes on.")
     else:
         if space.of(exercise).get("passed"):
             lines += ["", "You had passed this one; what counts is that you did."]
         space.remember(exercise)
         left = exercises.HINTS - hints
         lines += ["", paint("dim", f"stuck? ./ladder learn hint {exercise.id}   ({left} of {exercises.HINTS} left)" if left else
+                            "no hints are left: ask your teacher" if exercises.IS_HAND_OUT else
                             f"no hints are left: ./ladder learn solution {exercise.id} --anyway")]
     lines.append(paint("dim", f"{time.monotonic() - begun:.1f} s"))
     return lines, 0 if verdict.passed else 1
@@ -139,14 +141,15 @@ def hint(known, space, exercise, all=False):
     space.remember(exercise, hints=given)
     lines = []
     for level in levels:
-        lines += [paint("bold", f"hint {level} of {exercises.HINTS}"), *terminal.wrapped(exercise.hints[level - 1]), ""]
+        lines += [paint("bold", f"hint {level} of {exercises.HINTS}"), *terminal.wrapped(exercise.hint(level)), ""]
     if not lines:
         lines.append(f"no hint of {exercise.id} was given yet: `./ladder learn hint {exercise.id}` gives the first" if all else
                      f"all {exercises.HINTS} hints are given")
     if given > len(levels):
         lines.append(f"`./ladder learn hint {exercise.id} --all` shows {'them' if not levels else 'the earlier ones, too'}.")
     if given == exercises.HINTS:
-        lines.append(f"There are no more. `./ladder learn solution {exercise.id} --anyway` shows how it is done.")
+        lines.append("There are no more: ask your teacher." if exercises.IS_HAND_OUT else
+                     f"There are no more. `./ladder learn solution {exercise.id} --anyway` shows how it is done.")
     return lines, 0
 
 
@@ -157,8 +160,6 @@ def reset(known, space, exercise):
 
 
 def _not_yet(space, exercise, anyway):
-    if exercise.solved() is None:
-        return ["this copy has no solutions; ask whoever gave it to you"]
     if not anyway and not space.of(exercise).get("passed"):
         return [f"{exercise.id} is not passed yet. `./ladder learn hint {exercise.id}` helps without giving it away;",
                 "--anyway shows it all the same."]
@@ -214,6 +215,8 @@ def add_arguments(parser):
                         ("watch", "checks whenever you save"), ("hint", "the next hint, more concrete than the last"),
                         ("reset", "puts the starting point back; yours is kept aside"),
                         ("diff", "yours against the solution, once passed"), ("solution", "the solution, once passed")):
+        if exercises.IS_HAND_OUT and name in ("diff", "solution"):
+            continue
         action = commands.add_parser(name, help=words)
         needs = name == "start"
         action.add_argument("exercise", nargs=None if needs else "?",
@@ -227,12 +230,15 @@ def add_arguments(parser):
     action = commands.add_parser("open", help="opens a sealed exercise of a hand-out, with the teacher's word")
     action.add_argument("exercise")
     action.add_argument("word")
+    commands.add_parser("prepare", help="installs and builds what checks need, so that none has to wait for it")
     commands.add_parser("next", help="the next one that is not passed")
 
 
 def run(arguments):
     known, space = exercises.read(), Workspace()
     match arguments.action:
+        case "prepare":  # ./ladder has built it by now
+            lines, code = [f"all is there: ./ladder learn start {first_open(known, space).id}"], 0
         case None | "list":
             lines, code = listing(known, space), 0
         case "next":

@@ -36,6 +36,6 @@ def verdict_lines(verdict, when, name_the_mistake=True):
                   *("  " + line for line in verdict.printed.splitlines()[:8])]
     if verdict.passed:
         lines += ["", paint("green", f"Passed: all {verdict.trials} problems, {len(verdict.checks)} of {len(verdict.checks)} checks.")]
-        if verdict.exercise.afterwards:
-            lines += ["", *terminal.wrapped(verdict.exercise.afterwards, "")]
+        if afterwards := verdict.exercise.earned([check.title for check in verdict.checks]):
+            lines += ["", *terminal.wrapped(afterwards, "")]
     return lines

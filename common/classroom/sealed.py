@@ -34,6 +34,15 @@ def _combined(data, key):
     return bytes(a ^ b for a, b in zip(data, hashlib.shake_256(key).digest(len(data))))
 
 
+def packed(text, key):
+    """A text that no search and no glance finds. Anyone who reads this program can unpack it: docs/instructors.md says what that means."""
+    return base64.b64encode(_combined(zlib.compress(text.encode(), 9), key.encode())).decode()
+
+
+def unpacked(text, key):
+    return zlib.decompress(_combined(base64.b64decode(text), key.encode())).decode()
+
+
 def seal(content, word):
     """A JSON-able content, sealed."""
     salt = secrets.token_bytes(16)

@@ -1,28 +1,37 @@
 """./ladder student-copy: a folder to hand out, which has exercises and no solutions, and builds and judges by itself."""
 
+import concurrent.futures
 import dataclasses
 import functools
+import hashlib
 import json
+import os
 import pathlib
 import re
 import shutil
+import subprocess
 
 import exercises
+import given
 import grade
+import handout_pages
+import leaks
 import marks
 import sealed
 import workbench
 from exercises import ROOT
 from terminal import paint
 
-# Whole folders and files that a hand-out consists of, beside what its exercises include and what the phases bring to the judge.
-# common/ has no kernel of a phase.
-WHOLE = ("common/attention", "common/classroom", "common/cmake", "common/distributed", "common/fixture", "common/fuzz",
-         "common/reference", "common/simt", "common/torch")
-FILES = ("ladder", "LICENSE", "LICENSE-docs", "CMakePresets.json", ".gitignore", "common/CMakeLists.txt", "common/rung/phases.txt",
+# What a hand-out consists of, beside what its exercises include. It has no kernel of a phase, and no libtorch.
+WHOLE = ("common/classroom", "common/simt")
+FILES = ("ladder", "LICENSE", "LICENSE-docs", ".devcontainer/devcontainer.json", "common/CMakeLists.txt", "common/rung/phases.txt",
          "docs/attention/four_tokens.py", "docs/attention/cost.py")
-PAGES = ("docs/attention.md", "docs/primer.md", "docs/cpu_machine.md", "docs/notation.md", "docs/numerics.md", "docs/glossary.md")
-LEFT_OUT = ("common/classroom/answer_key.py", "common/classroom/student_copy.py")  # need the solutions
+ANSWERS = "common/classroom/answers"  # see common/classroom/judge/recording.h
+SEED = 20260101  # of the recorded problems: they lie open, so they need not be drawn
+PAGES = ("docs/algorithms.md", "docs/attention.md", "docs/counters.md", "docs/cpu_machine.md", "docs/glossary.md", "docs/hopper.md",
+         "docs/notation.md", "docs/numerics.md", "docs/primer.md")
+LEFT_OUT = tuple(f"common/classroom/{name}.py" for name in ("answer_key", "handout_pages", "leaks", "student_copy")) + (
+    "common/classroom/README.md", "common/classroom/judge/full_judge.cmake")  # need the solutions
 QUOTED_CODE = re.compile(r"(<!-- code: [^\n]*-->\n)(```.*?\n```)(\n<!-- end -->)", re.DOTALL)
 
 BUILD_FILE = """cmake_minimum_required(VERSION 3.25)
@@ -34,13 +43,11 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_BUILD_TYPE Release)
 set(CMAKE_CXX_FLAGS_RELEASE "-O1")
-set(LADDER_FAST_OPTIONS -O2)
+set(LADDER_FAST_OPTIONS -O1)
 set(LADDER_CHECKS ON)
+set(LADDER_WITHOUT_TORCH ON)
 
-list(APPEND CMAKE_MODULE_PATH "${PROJECT_SOURCE_DIR}/common/cmake")
-include(LadderTorch)
 find_package(Threads REQUIRED)
-find_package(GTest REQUIRED)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 
@@ -60,84 +67,47 @@ counts what they read and write. No GPU is needed.
 ./ladder learn hint         # stuck? Three hints each, the first gives little away
 ./ladder learn open E WORD  # some exercises are sealed: your teacher has the words
 ./ladder grade              # points for everything you have done
+./ladder doctor             # what this machine lacks
 ```
 
-On Debian 12 and Ubuntu 24.04 the first run installs what is missing (g++, cmake, ninja, libtorch, …) and builds, which takes a
-few minutes. Your files lie in `workspace/`; nothing else is handed in.
+On Debian 12 and Ubuntu 24.04 the first check installs what is missing (g++, cmake, ninja and two small libraries) and builds the
+machine, which takes a few minutes; `./ladder learn prepare` does that ahead. In GitHub Codespaces, and in VS Code with the
+extension "Dev Containers", this folder opens ready to work. Your files lie in `workspace/`: that is what you hand in.
 
-The chapters: {chapters}. Where they quote what you are to write yourself, the quotation is left out.
+The problems here are the same at every check. Your teacher grades with others, so a kernel that knows these by heart earns nothing.
+
+The chapters: {chapters}. Where they quote what you are to write yourself, the quotation is left out, and in the kernels that they
+link a line says "Given": what stands there is compiled in, and is some exercise's answer. The chapters show profiles, tours and test runs
+of the finished kernels. Your teacher's copy of FlashLadder has the programs that print them.
+"""
+
+IGNORED = """/build/
+__pycache__/
+"""
+
+# GitHub Classroom takes this file as it is, if the assignment says that it brings its own workflow.
+WORKFLOW = """name: Autograding
+on: [push, workflow_dispatch]
+permissions: {checks: write, actions: read, contents: read}
+jobs:
+  grade:
+    runs-on: ubuntu-24.04
+    steps:
+      - uses: actions/checkout@v4
+      - run: ./ladder learn prepare
+@GRADERS@      - uses: classroom-resources/autograding-grading-reporter@v1
+        env:
+@RESULTS@        with:
+          runners: @RUNNERS@
+"""
+GRADER = """      - id: @ID@
+        uses: classroom-resources/autograding-command-grader@v1
+        with: {test-name: "@NAME@", command: ./ladder grade @EXERCISE@, timeout: 5, max-score: @POINTS@}
 """
 
 
 class HandoutError(Exception):
     """What cannot be handed out, and why."""
-
-
-def included_files(exercise):
-    """Files of the repository that the exercise's entry includes, directly or not, besides the learner's own."""
-    found, waiting = set(), [exercise.entry_file]
-    while waiting:
-        path = waiting.pop()
-        text = exercise.starting_point() if path == exercise.file else (ROOT / path).read_text()
-        for inner in re.findall(r'^#include "([^"]+)"', text, re.MULTILINE):
-            if inner not in found and (ROOT / inner).exists():
-                found.add(inner)
-                waiting.append(inner)
-    return found - {exercise.file}
-
-
-def secrets(exercise):
-    """The lines that are its solution and nothing else's: what no hand-out with this exercise may show."""
-    text = exercise.source()
-    if exercise.kind == "fix":
-        before, after = exercise.starting_point().splitlines(), exercise.solved().splitlines()
-        return {line.strip() for line in after if line not in before and len(re.sub(r"\W", "", line)) > 8}
-    shown = {line.strip() for line in exercise.starting_point().splitlines()}
-    return {line for line in marks.solution_lines(text, exercise.solution)} - shown
-
-
-def texts_for(exercise):
-    """What a learner gets to do this exercise."""
-    return list(files_for(exercise).values())
-
-
-def shared_texts_for(exercise):
-    """And of that, what lies where all phases find it."""
-    return [text for path, text in files_for(exercise).items() if path.startswith(WHOLE)]
-
-
-def show(texts, secret_lines):
-    """Whether the texts have more than half of these lines. (A line or two alike is found between any two kernels.)"""
-    shown = {line.strip() for text in texts for line in text.splitlines()}
-    return 2 * len(shown & secret_lines) > len(secret_lines)
-
-
-def to_be_written(chosen):
-    """Of those that are to be written; the line that mends a wrong kernel stands in every right one."""
-    return [exercise for exercise in chosen if exercise.kind != "fix"]
-
-
-def give_away(chosen):
-    """{exercise: others whose solution its files show}. A later phase's own files may show what earlier phases asked for; headers
-    that phases share may not."""
-    found = {}
-    for exercise in chosen:
-        texts, shared = texts_for(exercise), shared_texts_for(exercise)
-        others = [other for other in to_be_written(chosen)
-                  if other is not exercise and show(texts if other.phase == exercise.phase else shared, secrets(other))]
-        if others:
-            found[exercise] = others
-    return found
-
-
-def sealed_until(shown_by):
-    """{exercise: earlier ones}: an exercise waits for those before it whose solution it shows. One that comes first has to show
-    something of the others, since its kernel must run."""
-    def place(exercise):
-        return exercise.phase, exercise.number
-
-    earlier = {exercise: [other for other in others if place(other) < place(exercise)] for exercise, others in shown_by.items()}
-    return {exercise: others for exercise, others in earlier.items() if others}
 
 
 def copy_file(path, target):
@@ -150,10 +120,13 @@ def copy_tree(folder, target):
     shutil.copytree(ROOT / folder, target / folder, ignore=shutil.ignore_patterns("__pycache__", "workspace"))
 
 
-def page_without(text, secret_lines):
-    """A chapter whose quotations of code show none of these lines."""
+def page_without(text, chosen):
+    """A chapter whose quotations of code show nothing that these exercises ask for."""
+    told = {key for exercise in chosen if exercise.kind != "fix" for secret in given.secrets(exercise)
+            for key in secret.keys if given.says_something(key)}
+
     def kept(match):
-        if {line.strip() for line in match[2].splitlines()} & secret_lines:
+        if {given.key(line) for line in match[2].splitlines()} & told or any(leaks.shown_by(exercise, match[2]) for exercise in chosen):
             return match[1] + "*(Yours to write: see the exercises.)*" + match[3]
         return match[0]
 
@@ -175,21 +148,39 @@ def description(exercise):
 def inner_part(exercise, hints):
     """And what it says once it is."""
     no_more = ["This hand-out has no more hints: ask your teacher."] * (exercises.HINTS - hints)
-    return {"task": exercise.task, "hints": exercise.hints[:hints] + no_more, "afterwards": exercise.afterwards,
-            "start": start_path(exercise)}
+    return {"task": exercise.task, "hints": [sealed.packed(hint, exercise.id) for hint in [*exercise.hints[:hints], *no_more]],
+            "afterwards": sealed.packed(exercise.afterwards, earned_by(exercise)), "start": start_path(exercise)}
+
+
+def earned_by(exercise):
+    """The key to what is said when all checks have passed; see learn.py."""
+    return exercises.key_of_the_passed(exercise, [*workbench.properties(exercise), *(budget.name for budget in exercise.budgets)])
 
 
 @functools.cache
-def learners_files():
-    """What some exercise asks to be written: a phase's kernels, and a few headers that phases share."""
-    return {exercise.file for exercise in exercises.read()}
+def folded(path):
+    """(a file of the repository without what any exercise asks for, {path: lines that are given instead})."""
+    everything = [secret for exercise in exercises.read() for secret in given.secrets(exercise)]
+    return given.folded(marks.solution((ROOT / path).read_text()), everything)
 
 
+def headers_for(exercise):
+    """The files that it needs, beside those that every hand-out has."""
+    return sorted(path for path in exercise.included_files() if not path.startswith(WHOLE))
+
+
+@functools.cache
 def files_for(exercise):
-    """{path: text} of what it needs from its phase, and of what other exercises ask for."""
-    needed = {path: marks.solution((ROOT / path).read_text()) for path in included_files(exercise)
-              if path.startswith("phase") or path in learners_files()}
-    return needed | {start_path(exercise): exercise.starting_point()}
+    """{path: text} of what somebody gets to do it."""
+    return {path: folded(path)[0] for path in headers_for(exercise)} | {start_path(exercise): exercise.starting_point()}
+
+
+def given_for(exercise):
+    """{path: lines} of what these include."""
+    found = dict(exercise.given_files(exercise.starting_point()))
+    for path in headers_for(exercise):
+        found |= folded(path)[1]
+    return found
 
 
 def known_mistakes():
@@ -207,28 +198,50 @@ def as_json(data):
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
+def judges_of_libtorch():
+    """The sources of the full judge, which a hand-out does not have."""
+    named = set(re.findall(r"judge/(\w+)\.cpp", (ROOT / "common/classroom/judge/full_judge.cmake").read_text())) - {"main"}
+    return [f"common/classroom/judge/{name}{kind}" for name in named for kind in (".cpp", ".h") if name + kind != "trials.h"]
+
+
+def recorded_answers(chosen):
+    """The files with the problems of these exercises and their answers. This build's judge records each once."""
+    recorder = workbench.BUILD / "common/classroom/classroom_recorder"
+    folder = workbench.BUILD / "common/classroom" / f"answers-{hashlib.sha256(recorder.read_bytes()).hexdigest()[:16]}"
+    folder.mkdir(exist_ok=True)
+
+    def recorded(suite):
+        mark = folder / f"{hashlib.sha256(suite.encode()).hexdigest()[:16]}.name"
+        if not mark.exists():
+            said = subprocess.run([recorder, folder, str(SEED), suite], capture_output=True, text=True)
+            if said.returncode != 0:
+                raise HandoutError(f"the answers cannot be recorded: {said.stderr.strip()}")
+            mark.write_text(said.stdout.strip())
+        return folder / mark.read_text()
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as workers:
+        return list(workers.map(recorded, sorted({json.dumps(exercise.suite, sort_keys=True) for exercise in chosen})))
+
+
 def write(chosen, words, target, hints):
     """`words`: {exercise: word} of those that are handed out sealed."""
     for folder in WHOLE:
         copy_tree(folder, target)
-    for part in (f"{phase}/rung/judge" for phase in exercises.phases()):
-        if (ROOT / part).is_dir():
-            copy_tree(part, target)
     for path in FILES:
         copy_file(path, target)
-    for path in (*LEFT_OUT, *(path for path in learners_files() if path.startswith(WHOLE))):
-        (target / path).unlink()
-    hidden = set().union(*(secrets(exercise) for exercise in chosen))
-    for path in PAGES:
-        write_files({path: page_without((ROOT / path).read_text(), hidden)}, target)
+    for path in (*LEFT_OUT, *judges_of_libtorch()):
+        (target / path).unlink(missing_ok=True)
+    (target / ANSWERS).mkdir()
+    for path in recorded_answers(chosen):
+        shutil.copy2(path, target / ANSWERS)
 
     phases = sorted({exercise.phase for exercise in chosen})
     for phase in phases:
-        write_files({f"{phase}/README.md": page_without((ROOT / phase / "README.md").read_text(), hidden)}, target)
         tables = []
         for exercise in (e for e in chosen if e.phase == phase):
             copy_file(exercise.entry_file, target)
-            part, files = inner_part(exercise, hints), files_for(exercise)
+            part, files = inner_part(exercise, hints), {start_path(exercise): exercise.starting_point()}
+            write_files({path: folded(path)[0] for path in headers_for(exercise)}, target)
             if word := words.get(exercise.id):
                 place = f"{phase}/exercises/sealed/{exercise.number}.json"
                 write_files({place: as_json(sealed.seal(part | {"files": files}, word))}, target)
@@ -237,25 +250,39 @@ def write(chosen, words, target, hints):
                 write_files(files, target)
                 tables.append(description(exercise) | part)
         write_files({f"{phase}/exercises/exercises.json": as_json({"exercise": tables})}, target)
+    all_given = {path: lines for exercise in chosen for path, lines in given_for(exercise).items()}
+    write_files({f"common/classroom/{given.PACKED}": as_json(given.packed(all_given)),
+                 f"common/classroom/{exercises.KNOWN_MISTAKES.name}": as_json(known_mistakes()), "CMakeLists.txt": BUILD_FILE,
+                 ".gitignore": IGNORED, ".github/workflows/classroom.yml": workflow(chosen)}, target)
     chapters = ", ".join(f"[phase {phase[5]}]({phase}/README.md)" for phase in phases)
     first = next((exercise.id for exercise in chosen if exercise.id not in words), chosen[0].id)
-    write_files({f"common/classroom/{exercises.KNOWN_MISTAKES.name}": as_json(known_mistakes()), "CMakeLists.txt": BUILD_FILE,
-                 "README.md": FRONT_PAGE.format(first=first, chapters=chapters)}, target)
+    write_pages(chosen, [*PAGES, *(f"{phase}/{page}" for phase in phases for page in ("README.md", "exercises/README.md"))],
+                FRONT_PAGE.format(first=first, chapters=chapters), target)
 
 
-def leaked(chosen, waiting, target):
-    """[(exercise, file)] where a file shows the solution of an exercise, other than those that an open one before it needs. There
-    should be none."""
-    found = []
-    for exercise in to_be_written(chosen):
-        before = [other for other in chosen if other.phase == exercise.phase and other.number < exercise.number and other not in waiting]
-        needed = set().union(*(files_for(other) for other in before))
-        for path in sorted([*(target / exercise.phase).rglob("*"), *(target / "common/attention").rglob("*")]):
-            name = str(path.relative_to(target))
-            if path.is_file() and path.suffix in (".cuh", ".h", ".cpp", ".md") and name not in needed \
-                    and show([path.read_text()], secrets(exercise)):
-                found.append((exercise.id, name))
-    return found
+def workflow(chosen):
+    """For GitHub Actions and GitHub Classroom: every exercise is one test."""
+    ids = {exercise: "exercise_" + exercise.id.replace(".", "_") for exercise in chosen}
+    points = grade.possible_points(chosen)
+    graders = "".join(GRADER.replace("@ID@", ids[e]).replace("@NAME@", f"{e.id} {e.title}").replace("@EXERCISE@", e.id)
+                      .replace("@POINTS@", str(points[e.name])) for e in chosen)
+    results = "".join(f"          {name.upper()}_RESULTS: ${{{{ steps.{name}.outputs.result }}}}\n" for name in ids.values())
+    return WORKFLOW.replace("@GRADERS@", graders).replace("@RESULTS@", results).replace("@RUNNERS@", ",".join(ids.values()))
+
+
+def write_pages(chosen, pages, front_page, target):
+    """The chapters, and what they show: their figures, and the kernels, without what is asked for."""
+    texts = {page: page_without((ROOT / page).read_text(), chosen) for page in pages} | {"README.md": front_page}
+    linked = {handout_pages.target_of(page, link) for page, text in texts.items() for link in handout_pages.links_in(text)}
+    for path in sorted(linked):
+        if not (ROOT / path).is_file() or (target / path).exists():
+            continue
+        if path.endswith((".svg", ".txt")):
+            copy_file(path, target)
+        elif path.endswith((".cuh", ".h", ".cpp")) and not any(leaks.shown_by(exercise, folded(path)[0]) for exercise in chosen):
+            write_files({path: folded(path)[0]}, target)
+    present = {str(path.relative_to(target)) for path in target.rglob("*")} | texts.keys()
+    write_files({page: handout_pages.adapted(page, text, present) for page, text in texts.items()}, target)
 
 
 def add_arguments(parser):
@@ -274,12 +301,13 @@ def run(arguments):
     if not everything or everything[0].solved() is None:
         raise HandoutError("this is a hand-out itself: make one from the whole repository")
     chosen = grade.chosen(everything, arguments.exercises)
-    shown_by = give_away(chosen)
-    waiting = sealed_until(shown_by)
+    waiting = leaks.sealed_until(leaks.give_away(chosen, lambda exercise: list(files_for(exercise).values())))
     words = {exercise.id: sealed.new_word() for exercise in waiting}
     write(chosen, words, target, arguments.hints)
-    if found := leaked(chosen, waiting, target):
-        raise HandoutError("the hand-out shows solutions:\n" + "\n".join(f"  of {exercise} in {file}" for exercise, file in found))
+    if found := leaks.leaked(chosen, target):
+        raise HandoutError("the hand-out shows answers:\n" + "\n".join(f"  to {exercise} in {file}" for exercise, file in found))
+    if found := handout_pages.dead_ends(target):
+        raise HandoutError("the hand-out's pages name what it lacks:\n" + "\n".join(f"  {line}" for line in found))
     print(f"{len(chosen)} exercises in {target}")
     if words:
         place = pathlib.Path(arguments.words or str(target) + ".words.json")
@@ -287,7 +315,4 @@ def run(arguments):
         print(f"{len(words)} of them are sealed, since their files show what earlier ones ask for. The words that open them are in {place}:")
         for exercise, others in waiting.items():
             print(f"  {exercise.id}  {paint('bold', words[exercise.id]):14}  when these are done: {', '.join(e.id for e in others)}")
-    for exercise, others in shown_by.items():
-        if exercise not in waiting:
-            print(f"note: the file of {exercise.id}, which is open, shows what {', '.join(e.id for e in others)} will ask for")
     return 0

@@ -14,6 +14,7 @@ import budgets
 import cuda_words
 import exercises
 import floors
+import given
 import policy
 
 BUILD = pathlib.Path(os.environ.get("LADDER_BUILD_DIR") or exercises.ROOT / "build")
@@ -117,6 +118,7 @@ def _needed_files(exercise):
         file = pathlib.Path(folder) / exercise.file
         file.parent.mkdir(parents=True)
         file.write_text(exercise.starting_point() + "".join(f"\n#include <{name}>" for name in policy.STANDARD_HEADERS) + "\n")
+        given.lay_out(exercise.given_files(exercise.starting_point()), pathlib.Path(folder))
         said = subprocess.run([*_command(_toolchain(), exercise, folder), "-M"], capture_output=True, text=True, stdin=subprocess.DEVNULL)
         if said.returncode != 0:
             raise WorkbenchError(f"the starting point of {exercise.id} has no headers: {said.stderr.strip()}")
@@ -136,16 +138,21 @@ def _compile(exercise, file, text):
     overlay.parent.mkdir(parents=True, exist_ok=True)
     shown = shown_path(file)
     overlay.write_text(f'#line 1 "{shown}"\n' + text)  # errors and diagnoses name the learner's own file
+    given_files = exercise.given_files(text)
     compiled, program, opened = place / "kernel.o", place / "kernel", place / "kernel.d"
     program.unlink(missing_ok=True)
     command = [*_command(tools, exercise, place / "overlay"), "-MD", "-MF", str(opened), "-c", "-o", str(compiled)]
     try:
+        given.lay_out(given_files, place / "overlay")
         result = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_SECONDS, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
         return None, "not compiled", [f"the compiler was still at work after {COMPILE_SECONDS} s: is there a template or a constant without end?"]
+    finally:
+        given.take_away(place / "overlay")
     if result.returncode != 0:
         return None, "not compiled", learners_lines(result.stderr, shown)
-    files = policy.recorded_files(opened.read_text()) - {str(overlay)}
+    ours = {str(overlay), *(str(place / "overlay" / path) for path in given_files)}
+    files = policy.recorded_files(opened.read_text()) - ours
     if complaints := [*policy.complaints_about_files(files, _needed_files(exercise)),
                       *policy.complaints_about_object(compiled, _machines_symbols(tools["runner"]))]:
         return None, "refused", complaints

@@ -16,7 +16,6 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "common/classroom"))
 
 import exercises  # noqa: E402
-import student_copy  # noqa: E402
 
 KNOWN = exercises.read()
 EXERCISE = exercises.find(KNOWN, "online_update")
@@ -183,27 +182,20 @@ class Handouts(Typed):
             self.assertEqual((folder / pathlib.Path(exercise.file).name).read_text(), exercise.solved())
             self.assertIn(exercise.title, (folder / "README.md").read_text())
 
-    def test_the_hand_out_has_none(self):
+    def test_sealed_exercises_wait_for_a_word(self):
         hand_out = self.folder / "hand_out"
         self.assertIn(f"{len(KNOWN)} exercises", self.typed("student-copy", hand_out))
         words = json.loads((self.folder / "hand_out.words.json").read_text())
-        waiting = student_copy.sealed_until(student_copy.give_away(KNOWN))
-        self.assertEqual(set(words), {exercise.id for exercise in waiting})
-        self.assertEqual(student_copy.leaked(KNOWN, waiting, hand_out), [])
-        leak = hand_out / EXERCISE.phase / "leak.cuh"  # that it would be seen
-        leak.write_text(EXERCISE.solved())
-        self.assertEqual(student_copy.leaked(KNOWN, waiting, hand_out)[0], (EXERCISE.id, f"{EXERCISE.phase}/leak.cuh"))
-        leak.unlink()
         self.assertFalse((hand_out / "tests").exists())
         for path in hand_out.rglob("*"):
             if path.is_file():
                 text = path.read_text(errors="replace")
-                self.assertFalse(path.suffix in (".cuh", ".cpp", ".h") and ("BEGIN SOLUTION" in text), path)
+                self.assertNotIn("// BEGIN SOLUTION", text, path)
                 for word in words.values():
                     self.assertNotIn(word, text)
         sealed = [exercise for exercise in KNOWN if exercise.id in words]
         self.assertTrue(sealed)
-        self.assertLess(len(sealed), len(KNOWN))
+        self.assertLessEqual(3 * len(sealed), len(KNOWN))
 
         one = sealed[0]
         self.assertIn("sealed", self.typed("learn", "start", one.id, root=hand_out, code=2))
@@ -211,21 +203,10 @@ class Handouts(Typed):
         self.assertIn("is open", self.typed("learn", "open", one.id, words[one.id], root=hand_out))
         self.typed("learn", "start", one.id, root=hand_out)
         self.assertEqual(self.file(one).read_text(), one.starting_point())
-        self.assertIn("no solutions", self.typed("learn", "solution", "--anyway", root=hand_out, code=1))
+        self.assertIn("invalid choice", self.typed("learn", "solution", "--anyway", root=hand_out, code=2))
         self.file(one).write_text(one.solved())
         self.assertIn("Passed: all", self.typed("learn", "check", root=hand_out))
         self.assertIn("is there already", self.typed("student-copy", hand_out, code=2))
-
-    def test_a_hand_out_has_all_that_its_build_names(self):
-        hand_out = self.folder / "hand_out"
-        self.typed("student-copy", hand_out)
-        said = subprocess.run(["cmake", "-S", hand_out, "-B", self.folder / "build", "-G", "Ninja"], capture_output=True, text=True, timeout=300)
-        self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
-        for file in [*(hand_out / "common").rglob("*"), *hand_out.glob("*/rung/judge/*")]:
-            if file.suffix in (".cpp", ".h", ".cuh"):
-                for included in re.findall(r'^#include "([^"]+)"', file.read_text(), re.MULTILINE):
-                    comes_later = included in student_copy.learners_files()  # with a sealed exercise, which alone needs the file
-                    self.assertTrue((hand_out / included).exists() or comes_later, f"{file} includes {included}")
 
     def test_exercises_of_a_hand_out_work_in_it(self):
         """One of each phase, or three for `./ladder test --all`: each takes seconds, and exercises_test.py tries them all."""

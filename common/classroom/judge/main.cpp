@@ -12,13 +12,10 @@
 //   classroom_judge --properties SUITE         the titles of what the suite asks, in order
 //   classroom_judge --lookalikes               the mistakes that it knows by their results
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <chrono>
 #include <iostream>
 
-#include "common/classroom/judge/parts.h"
 #include "common/classroom/judge/runner_process.h"
 #include "common/classroom/judge/trials.h"
 
@@ -89,7 +86,6 @@ void judge(const std::string& runner, const json& suite, std::uint64_t seed, std
 
 int main(int argc, char** argv) {
     using namespace ladder::classroom;
-    at::set_num_threads(1);
     const std::vector<std::string> arguments(argv + 1, argv + argc);
     try {
         if (arguments == std::vector<std::string>{"--lookalikes"}) {

@@ -1,11 +1,14 @@
 #include "common/classroom/judge/parts.h"
 
+#include "common/classroom/judge/first_given.h"
+
 namespace ladder::classroom {
 
 std::optional<std::string_view> known_mistake(const AttentionQuestion& question, const Attended& result) {
     for (const Part& part : parts())
-        for (const AttentionMistake& mistake : part.mistakes)
-            if (mistake.gives(question, result)) return mistake.name;
+        if (const auto name = first_given(
+                part.mistakes, [&](const AttentionMistake& mistake) { return mistake.gives(question, result); }))
+            return name;
     return {};
 }
 

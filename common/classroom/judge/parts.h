@@ -42,7 +42,4 @@ const std::vector<Part>& parts();
 /// The first known mistake that gives this very result, if there is one.
 std::optional<std::string_view> known_mistake(const AttentionQuestion& question, const Attended& result);
 
-/// The names of all mistakes that the judge tells by their results.
-std::vector<std::string_view> known_mistakes();
-
 }  // namespace ladder::classroom

@@ -7,8 +7,8 @@
 namespace ladder::classroom {
 namespace {
 
-bool agrees(const torch::Tensor& got, const torch::Tensor& wrong, std::optional<double> magnitude) {
-    return reference::compare(got, wrong, wrong.to(got.scalar_type()), magnitude).passed;
+bool agrees(const char* name, const torch::Tensor& got, const torch::Tensor& wrong, std::optional<double> magnitude) {
+    return reference::compare(got, wrong, wrong.to(got.scalar_type()), magnitude, name).passed;
 }
 
 }  // namespace
@@ -22,7 +22,7 @@ bool resembles(const AttentionQuestion& question, const Attended& result, const 
     // A division by too small a sum makes results larger than the values, and their roundings with them.
     const double largest = numbers.numel() == 0 ? 0 : numbers.max().item<double>();
     const double magnitude = std::max({1.0, question.v.abs().max().item<double>(), largest});
-    return agrees(result.out, wrong.out, magnitude) && agrees(result.lse, wrong.lse, {});
+    return agrees("O", result.out, wrong.out, magnitude) && agrees("LSE", result.lse, wrong.lse, {});
 }
 
 }  // namespace ladder::classroom

@@ -3,15 +3,10 @@
 #include <cstdint>
 #include <string>
 
+#include "common/classroom/judge/plain_spread.h"
 #include "common/torch/torch.h"
 
 namespace ladder::classroom {
-
-/// Where a result is wrong, in words that help to find out why.
-struct Spread {
-    std::string first;    ///< "first wrong: batch 0, head 1, row 33, column 0: got 0.51, expected 0.24"
-    std::string pattern;  ///< "rows 33 to 96 of 97, in every head": what the wrong elements have in common
-};
 
 /// @param name           of the tensor: "O"
 /// @param got, expected  [B, H, S, D], [B, H, S] or [rows, N]

@@ -1,6 +1,7 @@
 #include "common/classroom/judge/tensors.h"
 
 #include <cstring>
+#include <limits>
 #include <stdexcept>
 
 namespace ladder::classroom {
@@ -52,12 +53,16 @@ void add_output(Message& problem, const std::string& name, torch::IntArrayRef si
     problem.words["outputs"].push_back(described(name, sizes, dtype));
 }
 
-torch::Tensor output_of(const Message& problem, const Message& reply, std::size_t n) {
+torch::Tensor empty_output(const Message& problem, std::size_t n) {
     const json& wanted = problem.words.at("outputs").at(n);
-    const torch::Tensor tensor = at::empty(wanted.at("extents").get<std::vector<int64_t>>(),
-                                           torch::TensorOptions(dtype_named(wanted.at("type"))));
+    return at::full(wanted.at("extents").get<std::vector<int64_t>>(), std::numeric_limits<double>::quiet_NaN(),
+                    torch::TensorOptions(dtype_named(wanted.at("type"))));
+}
+
+torch::Tensor output_of(const Message& problem, const Message& reply, std::size_t n) {
+    const torch::Tensor tensor = empty_output(problem, n);
     if (n >= reply.blobs.size() || reply.blobs[n].size() != tensor.nbytes())
-        throw std::runtime_error("the reply lacks " + wanted.at("name").get<std::string>());
+        throw std::runtime_error("the reply lacks " + problem.words.at("outputs").at(n).at("name").get<std::string>());
     std::memcpy(tensor.data_ptr(), reply.blobs[n].data(), tensor.nbytes());
     return tensor;
 }

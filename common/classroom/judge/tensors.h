@@ -15,6 +15,9 @@ void add_number(Message& problem, const std::string& name, double value);
 void add_input(Message& problem, const std::string& name, const torch::Tensor& tensor);
 void add_output(Message& problem, const std::string& name, torch::IntArrayRef sizes, torch::ScalarType dtype);
 
+/// The n-th output that a problem asks for, holding nothing but NaN.
+torch::Tensor empty_output(const Message& problem, std::size_t n);
+
 /// The n-th output of a reply, as the problem asked for it. Throws std::runtime_error if it is not there, or has
 /// another size.
 torch::Tensor output_of(const Message& problem, const Message& reply, std::size_t n);

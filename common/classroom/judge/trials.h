@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/classroom/wire.h"
@@ -20,6 +22,14 @@ struct Finding {
     std::optional<std::string> lookalike = {};  ///< the known mistake that gives this very result
 };
 
+/// A number that a problem asks for.
+struct Asked {
+    std::string name;  ///< under which it is answered
+    double value;      ///< the right one
+    std::string what;  ///< "queries 0 to 63 of 70, full", for reports
+    std::string why;   ///< said to whoever answers another
+};
+
 /// One problem for a learner's kernel.
 struct Trial {
     std::string property;       ///< which property of the exercise it belongs to; see title_of_property
@@ -27,10 +37,15 @@ struct Trial {
     nlohmann::json sizes = {};  ///< what budgets are computed from: {"Sq": 40, …}
     Message problem = {};       ///< what the runner is given
     std::function<std::optional<Finding>(const Message& reply)> examine = {};  ///< nothing if the reply is right
+    std::vector<Asked> asked = {};                             ///< of a problem that asks for numbers, for recordings
+    std::map<std::string, std::vector<double>> mistaken = {};  ///< and what known mistakes answer
 };
 
 /// Properties in words, by their name in exercises.toml.
 std::string title_of_property(const std::string& property);
+
+/// The names of all mistakes that the judge tells by their results.
+std::vector<std::string_view> known_mistakes();
 
 /// The trials of a suite. What a suite is made of: common/classroom/README.md. The same seed gives the same trials.
 /// Throws std::invalid_argument for a suite that cannot be understood.

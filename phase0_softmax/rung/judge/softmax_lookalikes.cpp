@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "common/classroom/judge/first_given.h"
 #include "common/reference/comparison.h"
 
 namespace ladder::classroom::phase0_softmax {
@@ -77,14 +78,13 @@ std::vector<std::string_view> softmax_lookalikes() {
 std::optional<std::string_view> softmax_lookalike(const torch::Tensor& x, const torch::Tensor& y) {
     const torch::Tensor scores = x.to(torch::kFloat32).contiguous();
     const int64_t N = scores.size(1);
-    for (const Recipe& mistake : kMistakes) {
+    return first_given(kMistakes, [&](const Recipe& mistake) {
         torch::Tensor wrong = at::empty_like(scores);
         for (int64_t row = 0; row < scores.size(0); ++row)
             mistake(scores.data_ptr<float>() + row * N, wrong.data_ptr<float>() + row * N, N);
-        if (at::isinf(wrong).any().item<bool>()) continue;  // an infinity looks like every other
-        if (reference::compare(y, wrong.to(torch::kFloat64), wrong.to(y.scalar_type())).passed) return mistake.name;
-    }
-    return {};
+        if (at::isinf(wrong).any().item<bool>()) return false;  // an infinity looks like every other
+        return reference::compare(y, wrong.to(torch::kFloat64), wrong.to(y.scalar_type()), {}, "y").passed;
+    });
 }
 
 }  // namespace ladder::classroom::phase0_softmax

@@ -123,6 +123,21 @@ std::vector<Trial> stage_trials(const json& suite, std::uint64_t seed) {
         trial.problem = empty_problem(suite.value("device", "rtx4090"));
         add_number(trial.problem, "mask", double(mask));
         for (const auto& [name, size] : trial.sizes.items()) add_number(trial.problem, name, size.get<double>());
+        for (std::size_t i = 0; i < tiles.size(); ++i) {
+            const QueryTile& tile = tiles[i];
+            const std::string what = fmt::format("queries {} to {} of {}, {} keys in tiles of {}", tile.first,
+                                                 tile.last, n.queries, n.keys, n.B_c);
+            const std::string why =
+                fmt::format("keys that are seen: {} by query {}, {} by query {}, the last of the tile", tile.fewest,
+                            tile.first, tile.most, tile.last);
+            trial.asked.push_back({fmt::format("full {}", i), double(tile.stages.full), what + ", full", why});
+            trial.asked.push_back({fmt::format("visited {}", i), double(tile.stages.visited), what + ", visited", why});
+            for (const Mistake& mistake : kMistakes) {
+                const Stages stages = mistake.stages(tile, n.B_c);
+                std::vector<double>& answers = trial.mistaken[std::string(mistake.name)];
+                answers.insert(answers.end(), {double(stages.full), double(stages.visited)});
+            }
+        }
         trial.examine = [tiles, n](const Message& reply) {
             return examine(tiles, n, reply.words.value("answers", json::object()));
         };

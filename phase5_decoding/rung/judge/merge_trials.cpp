@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <functional>
 #include <limits>
 
+#include "common/classroom/judge/first_given.h"
 #include "common/classroom/judge/spread.h"
 #include "common/classroom/judge/tensors.h"
 #include "common/reference/comparison.h"
@@ -51,21 +54,27 @@ std::optional<Finding> examine(const torch::Tensor& out_parts, const torch::Tens
                                                               : "; LSE is wrong too")};
     const auto same = [&](const torch::Tensor& other) {
         return at::isfinite(other).all().item<bool>() &&
-               reference::compare(got.out, other, other.to(torch::kFloat32)).passed;
+               reference::compare(got.out, other, other.to(torch::kFloat32), {}, "O").passed;
     };
     const torch::Tensor sum =
         (at::exp(lse_parts.to(torch::kFloat64) - lse_parts.amax(0).to(torch::kFloat64)).unsqueeze(-1) *
          out_parts.to(torch::kFloat64))
             .sum(0);
-    if (!out.passed && same(out_parts.to(torch::kFloat64).mean(0)))
-        finding.lookalike = kMean;
-    else if (!out.passed && same(sum))
-        finding.lookalike = kSum;
-    else if (!out.passed && same(sum / double(out_parts.size(0))))
-        finding.lookalike = kSumOverCount;
-    else if (out.passed &&
-             reference::compare(got.lse, expected.lse - lse_parts.amax(0), fair.lse - lse_parts.amax(0)).passed)
-        finding.lookalike = kNoMaximum;
+    struct Mistake {
+        std::string_view name;
+        std::function<bool()> gives;
+    };
+    const std::array mistakes{
+        Mistake{kMean, [&] { return !out.passed && same(out_parts.to(torch::kFloat64).mean(0)); }},
+        Mistake{kSum, [&] { return !out.passed && same(sum); }},
+        Mistake{kSumOverCount, [&] { return !out.passed && same(sum / double(out_parts.size(0))); }},
+        Mistake{kNoMaximum, [&] {
+                    const torch::Tensor maximum = lse_parts.amax(0);
+                    return out.passed &&
+                           reference::compare(got.lse, expected.lse - maximum, fair.lse - maximum, {}, "LSE").passed;
+                }}};
+    if (const auto known = first_given(mistakes, [](const Mistake& mistake) { return mistake.gives(); }))
+        finding.lookalike = std::string(*known);
     return finding;
 }
 

@@ -66,6 +66,9 @@ std::vector<Trial> split_trials(const json& suite, std::uint64_t seed) {
         add_number(trial.problem, "places", double(places));
         add_number(trial.problem, "tiles", double(tiles));
         add_number(trial.problem, "most", double(most));
+        trial.asked = {{"splits", double(work.chosen()), "splits chosen",
+                        fmt::format("efficiency {:.3f} with that, the best that is looked at is {:.3f}",
+                                    work.efficiency(work.chosen()), work.best_efficiency())}};
         trial.examine = [work](const Message& reply) -> std::optional<Finding> {
             const json answer = reply.words.value("answers", json::object()).value("splits", json());
             const int64_t splits = answer.is_number() ? int64_t(answer.get<double>()) : 0;

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "common/classroom/judge/first_given.h"
 #include "common/reference/comparison.h"
 #include "phase8_backward/rung/judge/problems.h"
 
@@ -70,24 +71,22 @@ AttentionGradients computed_by(const Recipe& recipe, const reference::BackwardIn
             .dv = over_groups((recipe.scales_dv ? scale : 1.0) * at::matmul(P.mT(), dout), kv_heads, recipe)};
 }
 
-bool agrees(const torch::Tensor& got, const torch::Tensor& wrong) {
+bool agrees(const char* name, const torch::Tensor& got, const torch::Tensor& wrong) {
     if (!at::isfinite(wrong).all().item<bool>()) return false;
-    return reference::compare(got, wrong, wrong.to(got.scalar_type()), wrong.abs().max().item<double>()).passed;
+    return reference::compare(got, wrong, wrong.to(got.scalar_type()), wrong.abs().max().item<double>(), name).passed;
 }
 
 }  // namespace
 
 std::optional<std::string_view> known_wrong_gradients(const reference::BackwardInputs& inputs, bool with_dlse,
                                                       const AttentionGradients& got, const WrongGradients& wrong) {
-    for (const Recipe& recipe : kMistakes) {
+    return first_given(kMistakes, [&](const Recipe& recipe) {
         const WrongGradients& shows = recipe.shows;
-        if (shows.dv != wrong.dv || shows.dk != wrong.dk || shows.dq != wrong.dq) continue;
+        if (shows.dv != wrong.dv || shows.dk != wrong.dk || shows.dq != wrong.dq) return false;
         const AttentionGradients mistaken = computed_by(recipe, inputs, with_dlse);
-        if ((!wrong.dv || agrees(got.dv, mistaken.dv)) && (!wrong.dk || agrees(got.dk, mistaken.dk)) &&
-            (!wrong.dq || agrees(got.dq, mistaken.dq)))
-            return recipe.name;
-    }
-    return {};
+        return (!wrong.dv || agrees("dv", got.dv, mistaken.dv)) && (!wrong.dk || agrees("dk", got.dk, mistaken.dk)) &&
+               (!wrong.dq || agrees("dq", got.dq, mistaken.dq));
+    });
 }
 
 std::vector<std::string_view> gradient_mistakes() {

@@ -26,6 +26,7 @@ Trial question(const std::string& property, const std::string& name, const Numbe
         add_number(trial.problem, key, value);
         trial.sizes[key] = value;
     }
+    for (const auto& [key, value] : expected) trial.asked.push_back({key, value, key, why});
     trial.examine = [=](const Message& reply) -> std::optional<Finding> {
         const json answers = reply.words.value("answers", json::object());
         for (const auto& [key, value] : expected) {

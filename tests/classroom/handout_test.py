@@ -1,0 +1,171 @@
+"""A hand-out shows no answer, names nothing that it lacks, and its judge, which has no libtorch, says what the full one says."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "common/classroom"))
+
+import exercises  # noqa: E402
+import given  # noqa: E402
+import handout_pages  # noqa: E402
+import leaks  # noqa: E402
+import student_copy  # noqa: E402
+
+KNOWN = exercises.read()
+BUILD = pathlib.Path(os.environ.get("LADDER_BUILD_DIR") or ROOT / "build")
+
+
+def find(name):
+    return exercises.find(KNOWN, name)
+
+
+class Given(unittest.TestCase):
+    def unfolded(self, text, files):
+        lines = []
+        for line in text.splitlines():
+            if included := given.INCLUDED.match(line):
+                lines[-1:] = files[included[1]].splitlines()  # instead of the heading, too
+            else:
+                lines.append(line)
+        return "".join(line + "\n" for line in lines)
+
+    def test_what_is_given_is_what_stood_there(self):
+        for exercise in KNOWN:
+            start, solved = exercise.starting_point(), exercise.solved()
+            files = exercise.given_files(start)
+            self.assertEqual(self.unfolded(start, files), exercise.whole_start(), exercise.id)
+            self.assertEqual(self.unfolded(solved, files), exercise.whole_solution(), exercise.id)
+            self.assertTrue(set(given.INCLUDED.findall(solved)) <= set(files), exercise.id)
+
+    def test_each_asks_for_something(self):
+        for exercise in KNOWN:
+            self.assertTrue(given.secrets(exercise), exercise.id)
+            self.assertTrue(any(given.shown(exercise.whole_solution(), secret) for secret in given.secrets(exercise)), exercise.id)
+            self.assertFalse(leaks.shown_by(exercise, exercise.starting_point()), exercise.id)
+
+    def test_a_barrier_is_known_by_its_neighbours(self):
+        secret = given.secrets(find("3.3"))[0]
+        self.assertGreater(len(secret.keys), 1)
+        self.assertFalse(given.shown("__syncthreads();\n", secret))
+
+
+class HandedOut(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.place = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.place.name) / "handout"
+        said = subprocess.run([sys.executable, str(ROOT / "common/classroom/classroom.py"), "student-copy", str(cls.folder)],
+                              capture_output=True, text=True, env={**os.environ, "LADDER_BUILD_DIR": str(BUILD)}, timeout=1200)
+        assert said.returncode == 0, said.stdout + said.stderr
+        cls.words = json.loads((pathlib.Path(cls.place.name) / "handout.words.json").read_text())
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.place.cleanup()
+
+    def planted(self, path, text):
+        file = self.folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        before = file.read_text() if file.exists() else None
+        file.write_text((before or "") + text)
+        self.addCleanup(lambda: file.unlink() if before is None else file.write_text(before))
+
+    def test_no_answer_lies_open(self):
+        self.assertEqual(leaks.leaked(KNOWN, self.folder), [])
+
+    def test_answers_are_found_wherever_they_lie(self):
+        corrected = "        for (int first_key = 0; first_key < key_length; first_key += kDepthTile) {\n"
+        self.planted("phase8_backward/other.cuh", corrected)                                           # another phase
+        self.planted("phase4_causal/README.md", "```cpp\n" + find("5.2").whole_solution() + "```\n")   # a chapter
+        self.planted("common/simt/notes.txt", find("1.4").whole_solution())                         # elsewhere
+        self.planted("phase2_fa1/exercises/start/2.1_softmax_of_a_tile/fa1.cuh", "m(query) = m_new;  // kept\n")  # a starting point
+        self.planted("phase9_ring/exercises/exercises.json", json.dumps(find("9.4").whole_solution()))  # quoted as JSON
+        found = leaks.leaked(KNOWN, self.folder)
+        for wanted in (("1.2", "phase8_backward/other.cuh"), ("5.2", "phase4_causal/README.md"), ("1.4", "common/simt/notes.txt"),
+                       ("2.5", "phase2_fa1/exercises/start/2.1_softmax_of_a_tile/fa1.cuh"), ("9.4", "phase9_ring/exercises/exercises.json")):
+            self.assertIn(wanted, found)
+
+    def test_what_is_said_afterwards_is_not_readable_before(self):
+        everything = "\n".join(path.read_text(errors="replace") for path in self.folder.rglob("*") if path.is_file())
+        for exercise in KNOWN:
+            for text in (exercise.afterwards, *exercise.hints):
+                for line in text.strip().splitlines():
+                    if len(line) > 40 and line not in exercise.task:
+                        self.assertNotIn(json.dumps(line, ensure_ascii=False)[1:-1], everything, exercise.id)
+
+    def test_at_most_a_third_is_sealed(self):
+        self.assertLessEqual(3 * len(self.words), len(KNOWN))
+
+    def test_pages_name_nothing_that_is_not_there(self):
+        self.assertEqual(handout_pages.dead_ends(self.folder), [])
+        self.planted("phase3_fa2/README.md", "\nSee [there](nowhere.md), and `./ladder profile 3`.\n")
+        self.assertEqual(handout_pages.dead_ends(self.folder),
+                         ["phase3_fa2/README.md: links nowhere.md", "phase3_fa2/README.md: names ./ladder profile"])
+
+    def test_commands_that_pages_name_are_known(self):
+        said = subprocess.run([str(self.folder / "ladder"), "--help"], capture_output=True, text=True)
+        for command in handout_pages.COMMANDS:
+            self.assertIn(f"./ladder {command}", said.stdout)
+        refused = subprocess.run([str(self.folder / "ladder"), "profile"], capture_output=True, text=True)
+        self.assertIn("this is a hand-out", refused.stderr)
+
+    def test_figures_are_there(self):
+        images = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", (self.folder / "phase3_fa2/README.md").read_text())
+        wanted = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", (ROOT / "phase3_fa2/README.md").read_text())
+        self.assertEqual(images, wanted)
+        self.assertTrue(images)
+
+    def test_files_include_what_is_there(self):
+        for file in self.folder.rglob("*"):
+            if file.suffix in (".cpp", ".h", ".cuh") and "exercises/start" not in str(file):
+                linked_only = not any(str(file.relative_to(self.folder)) in exercise.included_files() for exercise in KNOWN)
+                if "common/" not in str(file) and linked_only:
+                    continue  # shown beside a chapter, and not compiled
+                for included in re.findall(r'^#include "((?!given/)[^"]+)"', file.read_text(), re.MULTILINE):
+                    own = included in {exercise.file for exercise in KNOWN}
+                    self.assertTrue((self.folder / included).exists() or own, f"{file} includes {included}")
+
+    def test_the_judge_without_libtorch_says_what_the_full_one_says(self):
+        """The machine is this build's: its sources are the same."""
+        build = pathlib.Path(self.place.name) / "build"
+        for command in (["cmake", "-S", self.folder, "-B", build, "-G", "Ninja"], ["cmake", "--build", build, "--target", "classroom_judge"]):
+            said = subprocess.run(command, capture_output=True, text=True, timeout=900)
+            self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
+        linked = subprocess.run(["ldd", build / "common/classroom/classroom_judge"], capture_output=True, text=True).stdout
+        self.assertNotIn("torch", linked)
+        place = build / "common/classroom/toolchain.json"
+        place.write_text(json.dumps(json.loads((BUILD / "common/classroom/toolchain.json").read_text())
+                                    | {"judge": str(build / "common/classroom/classroom_judge")}))
+
+        rescaled = "l_i[i] = rescale * l_i[i] + row_sum"
+        attempts = [("3.1", find("3.1").solved()), ("3.1", find("3.1").solved().replace(rescaled, "l_i[i] = l_i[i] + row_sum")),
+                    ("4.1", find("4.1").starting_point()), ("9.3", find("9.3").starting_point())]
+        for name, text in attempts:
+            exercise = find(name)
+            with self.subTest(exercise=name):
+                said = {}
+                for root, where in ((ROOT, BUILD), (self.folder, build)):
+                    workspace = pathlib.Path(self.place.name) / f"workspace_{where.name}"
+                    shutil.rmtree(workspace, ignore_errors=True)
+                    file = workspace / exercise.folder / pathlib.Path(exercise.file).name
+                    file.parent.mkdir(parents=True)
+                    file.write_text(text)
+                    subprocess.run([sys.executable, str(root / "common/classroom/classroom.py"), "grade", name, "--workspace", str(workspace),
+                                    "--seed", str(student_copy.SEED), "--json", str(workspace / "grades.json"), "--require", "0"],
+                                   capture_output=True, text=True, env={**os.environ, "LADDER_BUILD_DIR": str(where)}, timeout=600, check=True)
+                    checks = json.loads((workspace / "grades.json").read_text())["exercises"][0]["checks"]
+                    said[root] = [(c["title"], c["points"], c["trial"], c["report"][:1], c["mistake"]) for c in checks]
+                self.assertTrue(said[ROOT], name)
+                self.assertEqual(said[ROOT], said[self.folder], name)
+
+
+if __name__ == "__main__":
+    unittest.main()
