@@ -147,8 +147,8 @@ std::vector<BadCall> bad_calls(const Entry& entry, torch::Device device) {
         });
     if (std::ranges::find(entry.dtypes, torch::kFloat32) == entry.dtypes.end())
         table.add("float32", {"q", "Float", "float16"}, [&](BadCall& call) {
-            for (torch::Tensor* t : {&call.operands.q, &call.operands.k, &call.operands.v, &call.operands.out,
-                                     &call.operands.dout})
+            for (torch::Tensor* t :
+                 {&call.operands.q, &call.operands.k, &call.operands.v, &call.operands.out, &call.operands.dout})
                 if (t->defined()) *t = t->to(torch::kFloat32);
         });
     add_masks(table, entry.masks);
