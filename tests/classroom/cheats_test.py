@@ -75,7 +75,7 @@ class Cheats(unittest.TestCase):
     def test_files_that_are_no_kernels(self):
         for text in ("", "this is not C++\n", "\0\0\0"):
             verdict = self.judged(text)
-            self.assertEqual(verdict.stage, "not compiled")
+            self.assertEqual(verdict.stage, "refused")
             self.assertTrue(verdict.report)
         self.file.write_bytes(b"\xff\xfe\xfd")
         self.assertEqual(workbench.judge(EXERCISE, self.file, seed=7).stage, "refused")
