@@ -18,8 +18,8 @@ def page(exercise, possible):
         lines += ["", "## The mistake", "", f"*{mutant.title}*. What somebody who writes this believes: {mutant.misconception}", "",
                   f"Why it is wrong: {mutant.why}"]
     lines += ["", "## Points", "", "| for | points |", "|---|---:|"]
-    lines += [f"| {title} | {exercise.points} |" for title in workbench.properties(exercise)]
-    lines += [f"| {budget.name} (`{budget.expression}`) | {budget.points} |" for budget in exercise.budgets]
+    expressions = {budget.name: f" (`{budget.expression}`)" for budget in exercise.budgets}
+    lines += [f"| {title}{expressions.get(title, '')} | {points or '0: the starting point has it'} |" for title, points in workbench.worth(exercise).items()]
     if exercise.afterwards:
         lines += ["", "## Afterwards", "", exercise.afterwards.strip()]
     diff = difflib.unified_diff(exercise.starting_point().splitlines(), exercise.solved().splitlines(), "starting point", "solution", lineterm="")

@@ -3,6 +3,7 @@
 import argparse
 import importlib.util
 import os
+import signal
 import sys
 
 import budgets
@@ -32,6 +33,7 @@ def main():
     for name, (module, words) in COMMANDS.items():
         module.add_arguments(commands.add_parser(name, help=words, description=words[0].upper() + words[1:]))
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what is running is ended first
     try:
         return COMMANDS[arguments.command][0].run(arguments)
     except MISTAKES as error:

@@ -53,6 +53,7 @@ class Exercise:
     task: str         # markdown
     hints: list
     points: int = 10  # for each property of the suite
+    begins_with: list | None = None  # titles of checks that the starting point passes; where nobody has said, all checks count as one
     solution: list = dataclasses.field(default_factory=list)  # names of marks; build and extend
     mutant: str = ""  # of this phase's catalogue; fix
     also: list = dataclasses.field(default_factory=list)      # fix: more changes, [find, replace], so that comments do not tell

@@ -1,54 +1,105 @@
-"""./ladder grade: points for a workspace, as a table, as JSON, for Gradescope."""
+"""./ladder grade: points for a workspace or a class of them, as a table, as JSON, for Gradescope.
 
+Whatever a submission is, it gets a result: what goes wrong with one file is the end of that file alone."""
+
+import concurrent.futures
 import json
 import os
 import pathlib
 import random
+import time
 
 import exercises
+import limits
+import submission
 import terminal
 import workbench
 from terminal import paint
-from workspace import FOLDER, Workspace
+from workspace import FOLDER
 
 TRIAL_SECONDS = 20
+MINUTES = 60  # of a submission: forty starting points take one or two
 
 
 class GradeError(Exception):
     """What cannot be graded, and why."""
 
 
-def graded(known, folder, seed, progress):
-    """A list of (exercise, Verdict or None): None where there is no file."""
-    space, results = Workspace(folder), []
-    for exercise in known:
-        file = space.file(exercise)
-        progress(f"{exercise.id} {exercise.title}")
-        results.append((exercise, workbench.judge(exercise, file, seed, trial_seconds=TRIAL_SECONDS) if file.exists() else None))
-    progress.clear()
-    return results
+class Clock:
+    """What is left to a submission, from when its first file is looked at."""
+
+    def __init__(self, minutes):
+        self.minutes, self.begun = minutes, None
+
+    def is_up(self):
+        self.begun = self.begun or time.monotonic()
+        return time.monotonic() - self.begun > 60 * self.minutes
+
+
+def verdict_on(exercise, folder, seed, clock):
+    """None where there is no file. Nothing that a file does raises anything here."""
+    file = pathlib.Path(folder) / exercise.folder / pathlib.Path(exercise.file).name
+
+    def without_points(stage, sentence):
+        return workbench.Verdict(exercise, file, stage, [sentence], [])
+
+    try:
+        text = submission.text_of(folder, exercise)
+        if text is None:
+            return None
+        if text == exercise.starting_point():
+            return without_points("untouched", "this is the starting point as it was given, which earns nothing")
+        if clock.is_up():
+            return without_points("not judged", f"the files of this submission have taken {clock.minutes} minutes, and no file gets more")
+        return workbench.judge(exercise, file, seed, text=text, trial_seconds=TRIAL_SECONDS, jobs=1)
+    except submission.Unreadable as error:
+        return without_points("refused", str(error))
+    except Exception as error:  # its points are at stake, nobody else's
+        return without_points("not judged", f"the grader could not judge it: {type(error).__name__}: {error}")
+
+
+def graded(known, folders, seed, minutes, progress):
+    """For each folder a list of (exercise, Verdict or None): None where there is no file. As many at a time as there are cores."""
+    workers = concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0)))
+    try:
+        waiting = []
+        for folder in folders:
+            clock = Clock(minutes)
+            waiting.append([(exercise, workers.submit(verdict_on, exercise, folder, seed, clock)) for exercise in known])
+        results = []
+        for folder, of_folder in zip(folders, waiting):
+            results.append([])
+            for exercise, verdict in of_folder:
+                progress(f"{terminal.plain([pathlib.Path(folder).name])[0]}: {exercise.id} {exercise.title}")
+                results[-1].append((exercise, verdict.result()))
+        return results
+    finally:  # of an interrupt, too
+        progress.clear()
+        workers.shutdown(wait=False, cancel_futures=True)
+        limits.end_everything()
 
 
 def possible_points(known):
     """By exercise: what its solution would earn. Asked of the judge, since it makes the properties."""
-    points = {}
-    for exercise in known:
-        points[exercise.name] = exercise.points * len(workbench.properties(exercise)) + sum(budget.points for budget in exercise.budgets)
-    return points
+    workbench.properties(*known)  # all at once: the judge takes a while to begin
+    return {exercise.name: sum(workbench.worth(exercise).values()) for exercise in known}
 
 
-def as_json(results, seed, possible):
+def as_json(results, seed, possible, missing=()):
     """The neutral form; docs/instructors.md says what the fields mean."""
     def entry(exercise, verdict):
-        checks = [{"title": c.title, "points": c.points if c.passed else 0, "possible": c.points, "passed": c.passed, "ran": c.ran,
-                   "trial": c.trial, "report": c.report, "mistake": c.mistake} for c in (verdict.checks if verdict else [])]
+        checks = [{"title": c.title, "points": verdict.points_of(c), "possible": c.points, "passed": c.passed, "ran": c.ran,
+                   "trial": c.trial, "report": terminal.plain(c.report), "mistake": c.mistake} for c in (verdict.checks if verdict else [])]
+        report = list(verdict.report) if verdict else []
+        if verdict and verdict.lost:
+            report.append(f"the starting point had {', '.join(verdict.lost)}: until it is right again nothing else earns points")
         return {"exercise": exercise.id, "name": exercise.name, "title": exercise.title, "kind": exercise.kind,
-                "stage": verdict.stage if verdict else "not handed in", "report": verdict.report if verdict else [],
+                "stage": verdict.stage if verdict else "not handed in", "report": terminal.plain(report),
                 "points": verdict.points if verdict else 0, "possible": possible[exercise.name],
                 "passed": bool(verdict and verdict.passed), "checks": checks}
     entries = [entry(exercise, verdict) for exercise, verdict in results]
-    return {"format": 1, "commit": os.environ.get("LADDER_COMMIT", "unknown"), "seed": seed, "points": sum(e["points"] for e in entries),
-            "possible": sum(e["possible"] for e in entries), "exercises": entries}
+    return {"format": 2, "commit": os.environ.get("LADDER_COMMIT", "unknown"), "seed": seed, "not_enforced": list(missing),
+            "points": sum(e["points"] for e in entries), "possible": sum(e["possible"] for e in entries), "exercises": entries}
 
 
 def as_gradescope(grades):
@@ -60,7 +111,7 @@ def as_gradescope(grades):
             output = "\n".join([exercise["stage"], *exercise["report"]])
             tests.append({"name": name, "score": 0, "max_score": exercise["possible"], "output": output, "status": "failed"})
         for check in exercise["checks"]:
-            output = "" if check["passed"] else "\n".join([check["trial"], *check["report"]])
+            output = "\n".join(exercise["report"]) if check["passed"] else "\n".join([check["trial"], *check["report"]])
             tests.append({"name": f"{name}: {check['title']}", "score": check["points"], "max_score": check["possible"],
                           "output": output, "status": "passed" if check["passed"] else "failed"})
     return {"score": grades["points"], "output": f"FlashLadder {grades['commit']}, grading seed {grades['seed']}", "tests": tests}
@@ -79,6 +130,8 @@ def table(grades):
             words += ("; " if words else "") + "did not run, so it earns nothing: " + ", ".join(not_run)
         colour = "green" if exercise["passed"] else "red" if exercise["stage"] == "judged" else "yellow"
         lines.append(f"  {exercise['exercise']}  {exercise['points']:3} of {exercise['possible']:3}  {exercise['title']:44}  {paint(colour, words)}")
+        if exercise["stage"] != "untouched":
+            lines += [f"       {line}" for line in exercise["report"][:3]]
     lines += ["", f"{paint('bold', str(grades['points']))} of {grades['possible']} points   seed {grades['seed']}, commit {grades['commit']}"]
     return lines
 
@@ -86,6 +139,8 @@ def table(grades):
 def add_arguments(parser):
     parser.add_argument("exercise", nargs="*", help="numbers, names or phases (\"3\"); all if none is given")
     parser.add_argument("--workspace", default=str(FOLDER), metavar="DIR", help="whose files (default: %(default)s)")
+    parser.add_argument("--class", dest="submissions", metavar="DIR", help="a folder of workspaces, one for each student, in place of one")
+    parser.add_argument("--minutes", type=float, default=MINUTES, help="the most that a submission may take (default: %(default)s)")
     parser.add_argument("--seed", type=int, help="of the problems; drawn if not given. The same for a whole class")
     parser.add_argument("--json", metavar="FILE", help="also write the grades as data")
     parser.add_argument("--gradescope", metavar="FILE", help="also write them as Gradescope's results.json")
@@ -104,20 +159,42 @@ def chosen(known, wanted):
 
 def write(path, data):
     try:
-        pathlib.Path(path).write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+        pathlib.Path(path).write_text(json.dumps(data, indent=2, allow_nan=False) + "\n")
     except OSError as error:
         raise GradeError(f"{path} cannot be written: {error}") from error
 
 
+def students(folder):
+    """The workspaces in a folder, by the student's name. A link is nobody's workspace."""
+    return sorted(entry.path for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False))
+
+
+def folders_of(arguments):
+    folder = arguments.submissions or arguments.workspace
+    if not pathlib.Path(folder).is_dir():
+        raise GradeError(f"there is no folder {folder}; --workspace takes the one that `./ladder learn start` made, --class one of those")
+    if arguments.submissions and arguments.gradescope:
+        raise GradeError("--gradescope takes one student's workspace, and --class has many")
+    if arguments.submissions and not students(folder):
+        raise GradeError(f"{folder} has no folders in it; --class takes a folder that has a workspace for each student")
+    return students(folder) if arguments.submissions else [folder]
+
+
 def run(arguments):
-    if not pathlib.Path(arguments.workspace).is_dir():
-        raise GradeError(f"there is no folder {arguments.workspace}; --workspace takes the one that `./ladder learn start` made")
-    known = chosen(exercises.read(), arguments.exercise)
+    known, folders = chosen(exercises.read(), arguments.exercise), folders_of(arguments)
     seed = random.SystemRandom().getrandbits(32) if arguments.seed is None else arguments.seed
-    grades = as_json(graded(known, arguments.workspace, seed, terminal.Progress()), seed, possible_points(known))
-    print("\n".join(table(grades)))
+    missing, possible = limits.not_enforced(), possible_points(known)
+    for sentence in missing:
+        print(paint("yellow", f"this machine lacks {sentence}"))
+    results = graded(known, folders, seed, arguments.minutes, terminal.Progress())
+    grades = {pathlib.Path(folder).name: as_json(of_folder, seed, possible, missing) for folder, of_folder in zip(folders, results)}
+    for student, of_student in grades.items():
+        if arguments.submissions:
+            print(paint("bold", terminal.plain([student])[0]))
+        print("\n".join(table(of_student)))
     if arguments.json:
-        write(arguments.json, grades)
+        everybody = {"format": 2, "students": [{"student": terminal.plain([student])[0], **rest} for student, rest in grades.items()]}
+        write(arguments.json, everybody if arguments.submissions else next(iter(grades.values())))
     if arguments.gradescope:
-        write(arguments.gradescope, as_gradescope(grades))
-    return 0 if grades["points"] >= (grades["possible"] if arguments.require is None else arguments.require) else 1
+        write(arguments.gradescope, as_gradescope(next(iter(grades.values()))))
+    return 0 if all(g["points"] >= (g["possible"] if arguments.require is None else arguments.require) for g in grades.values()) else 1

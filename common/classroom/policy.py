@@ -17,6 +17,7 @@ import secrets
 import subprocess
 
 import cuda_words
+import limits
 
 LEX_SECONDS = 20
 
@@ -96,15 +97,14 @@ def _without_comments(text, compiler):
         raise Unreadable(odd)
     name = secrets.token_hex(16)  # nobody can write a line marker of this name
     command = [compiler, "-std=c++20", "-w", "-fdiagnostics-color=never", "-fpreprocessed", "-dD", "-E", "-x", "c++", "-"]
-    try:
-        said = subprocess.run(command, input=f'# 1 "{name}"\n{text}\n'.encode(), capture_output=True, timeout=LEX_SECONDS)
-    except subprocess.TimeoutExpired:
-        raise Unreadable([f"the preprocessor was still at work after {LEX_SECONDS} s"]) from None
-    if said.returncode != 0:
-        errors = re.findall(rf"^{name}:(\d+):\d+: (?:fatal )?error: (.*)", said.stderr.decode(errors="replace"), re.MULTILINE)
+    said = limits.run(command, LEX_SECONDS, stdin=f'# 1 "{name}"\n{text}\n'.encode())
+    if said.late:
+        raise Unreadable([f"the preprocessor was still at work after {LEX_SECONDS} s"])
+    if said.code != 0:
+        errors = re.findall(rf"^{name}:(\d+):\d+: (?:fatal )?error: (.*)", said.stderr, re.MULTILINE)
         raise Unreadable([f"line {n}: {words}" for n, words in errors] or ["the preprocessor does not understand it"])
     lines, number = [], None
-    for line in said.stdout.decode(errors="replace").split("\n"):
+    for line in said.stdout.split("\n"):
         if marker := re.fullmatch(rf'# (\d+) "{name}"', line):
             number = int(marker[1])
         elif number is not None:

@@ -17,6 +17,16 @@ def paint(colour, text):
     return f"\033[{COLOURS[colour]}m{text}\033[0m" if coloured() else text
 
 
+def plain(lines, most=200, longest=2000):
+    """Lines that somebody else wrote, for a terminal and for data: what is no letter, digit or sign becomes a question mark."""
+    def shown(line):
+        readable = "".join(c if c.isprintable() else " " if c == "\t" else "?" for c in line[:longest])
+        return readable + (" …" if len(line) > longest else "")
+
+    single = [part for line in lines for part in (line.split("\n") or [""])]
+    return [shown(line) for line in single[:most]] + ([f"… and more lines: {len(single) - most}"] if len(single) > most else [])
+
+
 def width():
     return min(shutil.get_terminal_size((100, 24)).columns, 110)
 

@@ -19,7 +19,7 @@ std::vector<std::byte> encode(const Message& message) {
     nlohmann::json words = message.words;
     words["blobs"] = nlohmann::json::array();
     for (const auto& blob : message.blobs) words["blobs"].push_back(blob.size());
-    const std::string text = words.dump();
+    const std::string text = words.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);  // any bytes
     std::vector<std::byte> bytes(kPrefixBytes + text.size());
     for (std::size_t n = 0; n < kPrefixBytes; ++n) bytes[n] = std::byte(std::uint64_t{text.size()} >> 8 * n & 0xff);
     std::memcpy(bytes.data() + kPrefixBytes, text.data(), text.size());

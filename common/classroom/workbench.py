@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import tempfile
 
@@ -15,11 +16,14 @@ import cuda_words
 import exercises
 import floors
 import given
+import limits
 import policy
 
 BUILD = pathlib.Path(os.environ.get("LADDER_BUILD_DIR") or exercises.ROOT / "build")
 COMPILE_SECONDS = 60
 TRIAL_SECONDS = 5
+TRIALS_AT_MOST = 24      # as many times as long may all trials of a file take together
+JUDGE_SECONDS = 200
 OPTIONS = ["-fdiagnostics-color=never", "-fmax-errors=5"]  # beside those of the toolchain
 
 
@@ -56,8 +60,19 @@ class Verdict:
         return self.stage == "judged" and bool(self.checks) and all(check.passed for check in self.checks)
 
     @property
+    def lost(self):
+        """Titles of checks that the starting point passes, and this file does not."""
+        return [check.title for check in self.checks if check.title in (self.exercise.begins_with or ()) and not check.passed]
+
+    def points_of(self, check):
+        """A check that the starting point passes earns nothing, and nothing else does once it is lost. Where nobody has said which those
+        are, as with a kernel that has one mistake, something is earned when all checks pass."""
+        earns = self.passed if self.exercise.begins_with is None else check.passed and not self.lost
+        return check.points if earns else 0
+
+    @property
     def points(self):
-        return sum(check.points for check in self.checks if check.passed)
+        return sum(map(self.points_of, self.checks))
 
     @property
     def possible(self):
@@ -76,19 +91,41 @@ def _toolchain():
 
 
 def _ask_judge(*arguments):
-    try:
-        said = subprocess.run([_toolchain()["judge"], *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    except OSError as error:
-        raise WorkbenchError(f"the judge cannot be started ({error}): is a build running? Try again when it is done") from error
-    if said.returncode != 0:
-        raise WorkbenchError(f"the judge failed (exit code {said.returncode}): {said.stderr.strip()}")
-    return said.stdout.splitlines()
+    judge = _toolchain()["judge"]
+    if not os.access(judge, os.X_OK):
+        raise WorkbenchError(f"the judge cannot be started (there is no {judge}): is a build running? Try again when it is done")
+    said = limits.run([judge, *arguments], JUDGE_SECONDS, memory=None)
+    if said.late:
+        raise WorkbenchError(f"the judge was still at work after {JUDGE_SECONDS} s, and was ended")
+    if said.code != 0:
+        raise WorkbenchError(f"the judge failed (exit code {said.code}): {said.stderr.strip()}")
+    return said.stdout.split("\n")[:-1]
 
 
-@functools.cache
-def properties(exercise):
-    """Titles of what its suite asks, in order."""
-    return _ask_judge("--properties", json.dumps(exercise.suite))
+_properties = {}
+
+
+def properties(*exercises):
+    """For each the titles of what its suite asks, in order."""
+    if unknown := [exercise for exercise in exercises if exercise.name not in _properties]:
+        said = _ask_judge("--properties", *(json.dumps(exercise.suite) for exercise in unknown))
+        _properties.update({exercise.name: json.loads(titles) for exercise, titles in zip(unknown, said, strict=True)})
+    return [_properties[exercise.name] for exercise in exercises]
+
+
+def _worth(exercise, titles):
+    """{title: points} of all checks, where its suite asks for these properties. What those that are given would be worth, the others share."""
+    points = dict.fromkeys(titles, exercise.points) | {budget.name: budget.points for budget in exercise.budgets}
+    begins_with = exercise.begins_with or []
+    earned = [title for title in points if title not in begins_with]
+    spare = sum(points[title] for title in begins_with)
+    shares = {title: points[title] + spare // len(earned) + (n < spare % len(earned)) for n, title in enumerate(earned)}
+    return {title: shares.get(title, 0) for title in points}
+
+
+def worth(exercise):
+    """{title: points} of all its checks."""
+    return _worth(exercise, properties(exercise)[0])
 
 
 def lookalikes():
@@ -97,9 +134,10 @@ def lookalikes():
 
 
 def shown_path(path):
-    """As a learner would type it."""
+    """As a learner would type it; without its folders where one has a name that would mean something to the compiler, or to a terminal."""
     path = pathlib.Path(path).resolve()
-    return os.path.relpath(path) if path.is_relative_to(pathlib.Path.cwd()) else str(path)
+    shown = os.path.relpath(path) if path.is_relative_to(pathlib.Path.cwd()) else str(path)
+    return shown if shown.isprintable() and not set(shown) & set('"\\') else path.name
 
 
 def _command(tools, exercise, overlay):
@@ -119,8 +157,8 @@ def _needed_files(exercise):
         file.parent.mkdir(parents=True)
         file.write_text(exercise.starting_point() + "".join(f"\n#include <{name}>" for name in policy.STANDARD_HEADERS) + "\n")
         given.lay_out(exercise.given_files(exercise.starting_point()), pathlib.Path(folder))
-        said = subprocess.run([*_command(_toolchain(), exercise, folder), "-M"], capture_output=True, text=True, stdin=subprocess.DEVNULL)
-        if said.returncode != 0:
+        said = limits.run([*_command(_toolchain(), exercise, folder), "-M"], COMPILE_SECONDS)
+        if said.code != 0:
             raise WorkbenchError(f"the starting point of {exercise.id} has no headers: {said.stderr.strip()}")
         return policy.recorded_files(said.stdout) - {str(file)} | {_toolchain()["precompiled"] + ".gch"}
 
@@ -130,10 +168,14 @@ def _machines_symbols(runner):
     return policy.strong_symbols(runner)
 
 
+def _place(exercise, file):
+    """Where its program is built, and nobody else's."""
+    return BUILD / "classroom" / (exercise.folder + "-" + hashlib.sha256(str(file.resolve()).encode(errors="surrogateescape")).hexdigest()[:8])
+
+
 def _compile(exercise, file, text):
     """(program, stage, complaint as lines): the program or the others are None."""
-    tools = _toolchain()
-    place = BUILD / "classroom" / (exercise.folder + "-" + hashlib.sha256(str(file.resolve()).encode()).hexdigest()[:8])
+    tools, place = _toolchain(), _place(exercise, file)
     overlay = place / "overlay" / exercise.file
     overlay.parent.mkdir(parents=True, exist_ok=True)
     shown = shown_path(file)
@@ -144,21 +186,20 @@ def _compile(exercise, file, text):
     command = [*_command(tools, exercise, place / "overlay"), "-MD", "-MF", str(opened), "-c", "-o", str(compiled)]
     try:
         given.lay_out(given_files, place / "overlay")
-        result = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_SECONDS, stdin=subprocess.DEVNULL)
-    except subprocess.TimeoutExpired:
-        return None, "not compiled", [f"the compiler was still at work after {COMPILE_SECONDS} s: is there a template or a constant without end?"]
+        result = limits.run(command, COMPILE_SECONDS)
     finally:
         given.take_away(place / "overlay")
-    if result.returncode != 0:
+    if result.late:
+        return None, "not compiled", [f"the compiler was still at work after {COMPILE_SECONDS} s: is there a template or a constant without end?"]
+    if result.code != 0:
         return None, "not compiled", learners_lines(result.stderr, shown)
     ours = {str(overlay), *(str(place / "overlay" / path) for path in given_files)}
     files = policy.recorded_files(opened.read_text()) - ours
     if complaints := [*policy.complaints_about_files(files, _needed_files(exercise)),
                       *policy.complaints_about_object(compiled, _machines_symbols(tools["runner"]))]:
         return None, "refused", complaints
-    linked = subprocess.run([tools["compiler"], str(compiled), tools["runner"], "-lpthread", "-o", str(program)],
-                            capture_output=True, text=True)
-    if linked.returncode != 0:
+    linked = limits.run([tools["compiler"], compiled, tools["runner"], *tools["libraries"], "-o", program], COMPILE_SECONDS)
+    if linked.code != 0:
         undefined = [line for line in linked.stderr.splitlines() if "undefined reference" in line]
         return None, "not compiled", undefined or linked.stderr.splitlines()
     return program, None, None
@@ -231,6 +272,13 @@ def _name_callers(trials, program, file):
             fault["message"] += f"\ncalled from line {', and that from line '.join(lines)} of your file"
 
 
+CRASHES = {
+    "": "a raw pointer or an array of its own that was overrun? Tensors and tiles check their indices, these do not",
+    "Aborted": "something called abort(), or an exception left a function that lets none out, such as a destructor",
+    "Illegal instruction": "the compiler leaves one where a function that gives back a value ends without, or where it saw undefined behaviour",
+}
+
+
 def _examined(trial):
     """(passed, lines of a report, the mistake that it looks like) of one trial."""
     match trial["end"]:
@@ -239,10 +287,16 @@ def _examined(trial):
         case "timed_out":
             return False, [f"{trial['detail']}, and was ended: a loop without end? Look at what each loop counts and where it stops"], ""
         case "crashed":
-            return False, [f"the program was ended by the system: {trial['detail']}",
-                           "a raw pointer or an array of its own that was overrun? Tensors and tiles check their indices, these do not"], ""
+            return False, [f"the program was ended by the system: {trial['detail']}", CRASHES.get(trial["detail"], CRASHES[""])], ""
+        case "forbidden":
+            return False, ["the program was ended by the system: it asked for what no kernel has a use for (a file, a process, a thread, "
+                           "the network, another limit)"], ""
         case "silent":
             return False, [f"the program ended without giving back a result ({trial['detail']})"], ""
+        case "replied":
+            pass
+        case other:
+            raise WorkbenchError(f"the judge says that a trial ended with \"{other}\", which nobody knows")
     if fault := trial["fault"]:
         return False, fault["message"].splitlines(), ""
     if finding := trial["finding"]:
@@ -253,15 +307,15 @@ def _examined(trial):
 
 def _checks(exercise, trials):
     """The properties of the suite, in order, then the budgets."""
-    properties = {}
+    properties, points = {}, _worth(exercise, [trial["title"] for trial in trials])
     for trial in trials:
-        check = properties.setdefault(trial["property"], Check(trial["title"], exercise.points, passed=True))
+        check = properties.setdefault(trial["property"], Check(trial["title"], points[trial["title"]], passed=True))
         check.ran = check.ran or trial["end"] != "not_run"
         passed, lines, mistake = _examined(trial)
         if check.passed and not passed:
             check.passed, check.trial, check.report, check.mistake = False, trial["trial"], lines, mistake
     for budget in exercise.budgets:
-        check = properties[budget.name] = Check(budget.name, budget.points, passed=bool(trials), hint=budget.hint)
+        check = properties[budget.name] = Check(budget.name, points[budget.name], passed=bool(trials), hint=budget.hint)
         for trial in trials:
             if not _examined(trial)[0]:
                 # A wrong kernel may be as cheap as it likes.
@@ -279,8 +333,9 @@ def _checks(exercise, trials):
     return list(properties.values())
 
 
-def judge(exercise, file, seed, text=None, trial_seconds=TRIAL_SECONDS, progress=None):
-    """Builds `file` (or `text` in its place) and tries it on the problems of `seed`. Returns a Verdict."""
+def judge(exercise, file, seed, text=None, trial_seconds=TRIAL_SECONDS, progress=None, jobs=None):
+    """Builds `file` (or `text` in its place) and tries it on the problems of `seed`, `jobs` of them side by side (as many as there
+    are cores if that is not given). Returns a Verdict."""
     file = pathlib.Path(file)
     if text is None:
         try:
@@ -291,12 +346,22 @@ def judge(exercise, file, seed, text=None, trial_seconds=TRIAL_SECONDS, progress
         return Verdict(exercise, file, "refused", complaints, [])
     if progress:
         progress("compiling")
-    program, stage, complaint = _compile(exercise, file, text)
-    if complaint:
-        return Verdict(exercise, file, stage, complaint, [])
-    if progress:
-        progress("running")
-    lines = [json.loads(line) for line in _ask_judge(str(program), json.dumps(exercise.suite), str(seed), str(trial_seconds * 1000))]
+    try:
+        program, stage, complaint = _compile(exercise, file, text)
+        if complaint:
+            return Verdict(exercise, file, stage, complaint, [])
+        if progress:
+            progress("running")
+        return tried(exercise, file, program, seed, trial_seconds, jobs)
+    finally:
+        shutil.rmtree(_place(exercise, file), ignore_errors=True)
+
+
+def tried(exercise, file, program, seed, trial_seconds=TRIAL_SECONDS, jobs=None):
+    """Tries a program that was built of `file`. Returns a Verdict."""
+    lines = [json.loads(line) for line in _ask_judge(
+        str(program), json.dumps(exercise.suite), str(seed), str(trial_seconds * 1000), str(trial_seconds * 1000 * TRIALS_AT_MOST),
+        str(jobs or len(os.sched_getaffinity(0))))]
     if not lines or len(lines) != lines[0]["trials"] + 1:
         raise WorkbenchError(f"the judge said {len(lines)} lines, which is not what it announced")
     trials = lines[1:]

@@ -65,12 +65,14 @@ class Cheats(unittest.TestCase):
         text = self.in_kernel("for (;;) std::puts(\"PASSED\");").replace("#pragma once\n", "#pragma once\n#include <cstdio>\n")
         self.assert_nothing(self.judged(text), "without end")
 
-    def test_other_seeds_are_other_problems(self):
-        wrong = EXERCISE.starting_point()
+    def test_other_seeds_are_other_numbers_and_the_same_points(self):
+        wrong = self.solved.replace("l_i[i] = rescale * l_i[i] + row_sum", "l_i[i] = l_i[i] + row_sum")
         self.file.write_text(wrong)
-        first = {check.trial for check in workbench.judge(EXERCISE, self.file, seed=1).checks}
-        second = {check.trial for check in workbench.judge(EXERCISE, self.file, seed=2).checks}
-        self.assertGreater(len(first - second), 2)
+        first, second = (workbench.judge(EXERCISE, self.file, seed=seed).checks for seed in (7, 8))
+        self.assertEqual([(check.title, check.passed, check.trial) for check in first], [(check.title, check.passed, check.trial) for check in second])
+        self.assertTrue({check.passed for check in first} == {True, False})
+        for one, other in zip(first, second):
+            self.assertTrue(one.passed or one.report != other.report, one.title)
 
     def test_files_that_are_no_kernels(self):
         for text in ("", "this is not C++\n", "\0\0\0"):

@@ -50,8 +50,14 @@ def problems_of(exercise, folder):
         found.append("the starting point passes")
     elif not begin.first_failure.report:
         found.append("the starting point fails without a word")
+    elif exercise.begins_with is not None and (passed := [check.title for check in begin.checks if check.passed]) != exercise.begins_with:
+        found.append(f"begins_with is {exercise.begins_with}, and the starting point has {passed}")
+    elif begin.points:
+        found.append(f"the starting point earns {begin.points} points")
     file.write_text(exercise.solved())
     end = workbench.judge(exercise, file, SEED)
+    if end.passed and end.points != sum(workbench.worth(exercise).values()):
+        found.append(f"the solution earns {end.points} points, not all")
     if not end.passed:
         failed = end.first_failure
         found.append(f"the solution is {end.stage}, and fails: " +

@@ -1,5 +1,6 @@
 """The classroom's parts that need no kernel: marks, budgets, what a file may contain, sealed parts, the exercises' own files."""
 
+import dataclasses
 import os
 import pathlib
 import re
@@ -15,11 +16,14 @@ sys.path.insert(0, str(ROOT / "common/classroom"))
 import budgets  # noqa: E402
 import exercises  # noqa: E402
 import floors  # noqa: E402
+import grade  # noqa: E402
+import limits  # noqa: E402
 import marks  # noqa: E402
 import policy  # noqa: E402
 import sealed  # noqa: E402
 import share  # noqa: E402
 import student_copy  # noqa: E402
+import terminal  # noqa: E402
 import workbench  # noqa: E402
 
 MARKED = """before
@@ -304,6 +308,84 @@ class Exercises(unittest.TestCase):
             self.assertIs(exercises.find(self.KNOWN, word), first)
         with self.assertRaisesRegex(exercises.ExerciseError, 'no exercise "9.9"'):
             exercises.find(self.KNOWN, "9.9")
+
+
+class Limits(unittest.TestCase):
+    def test_what_is_late_is_ended_with_all_that_it_started(self):
+        ended = limits.run(["sh", "-c", "sleep 1000 & echo $!; while :; do :; done"], 1)
+        self.assertTrue(ended.late)
+        try:
+            state = pathlib.Path(f"/proc/{int(ended.stdout)}/stat").read_text().split()[2]
+        except FileNotFoundError:
+            state = "gone"
+        self.assertIn(state, ("gone", "Z", "X"))  # nobody may have asked yet how it ended
+
+    def test_what_prints_without_end_is_ended(self):
+        ended = limits.run(["yes"], 60, written=1 << 16)
+        self.assertNotEqual(ended.code, 0)
+        self.assertEqual(len(ended.stdout), 1 << 16)
+
+    def test_memory_is_bounded(self):
+        self.assertIn("MemoryError", limits.run([sys.executable, "-c", "bytearray(1 << 30)"], 60, memory=1 << 29).stderr)
+
+    def test_any_bytes_are_readable(self):
+        self.assertEqual(limits.run(["printf", r"\377\000x"], 60).stdout, "\ufffd\0x")
+
+
+class Plain(unittest.TestCase):
+    def test_nothing_moves_the_cursor(self):
+        self.assertEqual(terminal.plain(["a\033[2J\0\udcff\tü", "x\ny"]), ["a?[2J?? ü", "x", "y"])
+
+    def test_lengths_are_bounded(self):
+        self.assertEqual(terminal.plain(["x" * 9, "y", "z"], most=2, longest=3), ["xxx …", "y", "… and more lines: 1"])
+
+
+class Points(unittest.TestCase):
+    def verdict(self, kind, given, **passed):
+        exercise = dataclasses.replace(exercises.find(exercises.read(), "softcap"), kind=kind, begins_with=given, budgets=[])
+        worth = workbench._worth(exercise, list(passed))
+        checks = [workbench.Check(title, worth[title], passed=passed[title], ran=True) for title in passed]
+        return workbench.Verdict(exercise, pathlib.Path("kernel.cuh"), "judged", [], checks)
+
+    def test_what_is_given_earns_nothing_and_the_others_share_its_points(self):
+        verdict = self.verdict("extend", ["a", "b"], a=True, b=True, c=False, d=True, e=False)
+        self.assertEqual([check.points for check in verdict.checks], [0, 0, 17, 17, 16])
+        self.assertEqual((verdict.points, verdict.possible), (17, 50))
+
+    def test_what_was_given_has_to_stay(self):
+        verdict = self.verdict("build", ["a"], a=False, b=True)
+        self.assertEqual((verdict.points, verdict.lost), (0, ["a"]))
+
+    def test_a_mistake_is_there_or_it_is_not(self):
+        self.assertEqual(self.verdict("fix", None, a=True, b=False).points, 0)
+        self.assertEqual(self.verdict("fix", None, a=True, b=True).points, 20)
+
+
+class Grading(unittest.TestCase):
+    EXERCISE = exercises.find(exercises.read(), "softcap")
+
+    def verdict(self, text, minutes=60):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / self.EXERCISE.folder / pathlib.Path(self.EXERCISE.file).name
+            file.parent.mkdir()
+            file.write_text(text)
+            return grade.verdict_on(self.EXERCISE, folder, 7, grade.Clock(minutes))
+
+    def test_a_submission_has_so_much_time(self):
+        verdict = self.verdict("int x;", minutes=0)
+        self.assertEqual((verdict.stage, verdict.points), ("not judged", 0))
+        self.assertIn("have taken 0 minutes", verdict.report[0])
+
+    def test_the_starting_point_is_known(self):
+        verdict = self.verdict(self.EXERCISE.starting_point())
+        self.assertEqual((verdict.stage, verdict.points), ("untouched", 0))
+
+    def test_what_the_grader_cannot_do_costs_nobody_else_anything(self):
+        with unittest.mock.patch.object(workbench, "judge", side_effect=RuntimeError("\033[2J\udcff")):
+            verdict = self.verdict("int x;")
+        self.assertEqual((verdict.stage, verdict.points), ("not judged", 0))
+        data = grade.as_json([(self.EXERCISE, verdict)], 7, {self.EXERCISE.name: 60})
+        self.assertEqual(data["exercises"][0]["report"], ["the grader could not judge it: RuntimeError: ?[2J?"])
 
 
 class Share(unittest.TestCase):

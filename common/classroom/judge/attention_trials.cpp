@@ -96,7 +96,7 @@ void cancel_values(const reference::AttentionInputs& inputs, double scale) {
 class Maker {
   public:
     Maker(const json& suite, std::uint64_t seed)
-        : suite_(suite), draw_(seed), B_r(suite.at("tiles").at(0)), B_c(suite.at("tiles").at(1)) {
+        : suite_(suite), values_(seed), B_r(suite.at("tiles").at(0)), B_c(suite.at("tiles").at(1)) {
         if (!suite.contains("dtypes")) return;
         dtypes_.clear();
         for (const json& name : suite.at("dtypes")) dtypes_.push_back(dtype_named(name));
@@ -208,7 +208,7 @@ class Maker {
     }
 
     void add(const std::string& property, AttentionCase problem, Mask mask) {
-        problem.seed = std::uint64_t(draw_(1, 1'000'000'000));
+        problem.seed = std::uint64_t(values_(1, 1'000'000'000));
         if (problem.dtype == torch::kFloat32) problem.dtype = dtypes_[trials_.size() % dtypes_.size()];
         const reference::AttentionInputs inputs = reference::make_inputs(problem, torch::kCPU);
         if (begins_with_minus_infinity_) {
@@ -287,7 +287,7 @@ class Maker {
     }
 
     const json& suite_;
-    Draw draw_;
+    Draw draw_{kSizes}, values_;
     const int64_t B_r, B_c;
     const bool tiled_ = !suite_.value("one_key_at_a_time", false), only_one_tile_ = suite_.value("one_tile", false);
     std::optional<int64_t> window_;

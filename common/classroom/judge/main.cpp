@@ -5,16 +5,20 @@
 //   {"property": "heads", "title": "batch and heads", "trial": "B 2, …", "sizes": {…}, "end": "replied", "fault": null,
 //    "finding": null, "launches": [...], "printed": "", "milliseconds": 12}
 //
-// `end` is replied, silent, crashed, timed_out or not_run; after a trial that did not end in time, the others are not
-// run.
+// `end` is replied, silent, crashed, forbidden, timed_out or not_run; after a trial that did not end in time, the
+// others are not run.
 //
-//   classroom_judge RUNNER SUITE SEED LIMIT    SUITE as JSON, the limit of a trial in milliseconds
-//   classroom_judge --properties SUITE         the titles of what the suite asks, in order
+//   classroom_judge RUNNER SUITE SEED LIMIT TOTAL JOBS    SUITE as JSON; the limits of a trial and of all together in
+//                                                         milliseconds; so many trials side by side
+//   classroom_judge --properties SUITE…        the titles of what each suite asks, in order, as a JSON list a line
 //   classroom_judge --lookalikes               the mistakes that it knows by their results
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <future>
 #include <iostream>
+#include <span>
 
 #include "common/classroom/judge/runner_process.h"
 #include "common/classroom/judge/trials.h"
@@ -40,6 +44,8 @@ const char* name_of(RunnerEnd::Kind kind) {
             return "silent";
         case RunnerEnd::Kind::crashed:
             return "crashed";
+        case RunnerEnd::Kind::forbidden:
+            return "forbidden";
         case RunnerEnd::Kind::timed_out:
             return "timed_out";
     }
@@ -66,18 +72,59 @@ json run(const Trial& trial, const std::string& runner, std::chrono::millisecond
     return said;
 }
 
-void judge(const std::string& runner, const json& suite, std::uint64_t seed, std::chrono::milliseconds limit) {
+/// In words, each once, in their order.
+std::vector<std::string> properties_of(const json& suite) {
+    std::vector<std::string> titles;
+    for (const Trial& trial : trials_of(suite, 0))
+        if (const std::string title = title_of_property(trial.property);
+            std::ranges::find(titles, title) == titles.end())
+            titles.push_back(title);
+    return titles;
+}
+
+struct Limits {
+    std::chrono::milliseconds of_a_trial, of_all;
+    std::size_t jobs;
+};
+
+/// What came of each trial, in their order. Some workers take one after the other, so a late one is known to be late
+/// whoever runs it: those behind it count as not run.
+std::vector<json> outcomes(const std::vector<Trial>& trials, const std::string& runner, const Limits& limits) {
+    std::vector<json> said(trials.size(), json{{"end", "not_run"}});
+    std::atomic<std::size_t> next = 0;
+    std::atomic<bool> late = false;
+    const auto deadline = std::chrono::steady_clock::now() + limits.of_all;
+    const auto work = [&] {
+        for (std::size_t n = next++; n < trials.size() && !late; n = next++) {
+            const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+            if (left.count() <= 0) return;
+            said[n] = run(trials[n], runner, std::min(limits.of_a_trial, left));
+            if (said[n]["end"] == "timed_out") late = true;
+        }
+    };
+    {
+        std::vector<std::future<void>> helpers;
+        for (std::size_t n = 1; n < std::min(limits.jobs, trials.size()); ++n)
+            helpers.push_back(std::async(std::launch::async, work));
+        work();
+        for (std::future<void>& helper : helpers) helper.get();
+    }
+    const auto first_late = std::ranges::find(said, json("timed_out"), [](const json& one) { return one["end"]; });
+    if (first_late != said.end()) std::fill(first_late + 1, said.end(), json{{"end", "not_run"}});
+    return said;
+}
+
+void judge(const std::string& runner, const json& suite, std::uint64_t seed, const Limits& limits) {
     const std::vector<Trial> trials = trials_of(suite, seed);
-    std::cout << json{{"trials", trials.size()}}.dump() << std::endl;
-    bool late = false;
-    for (const Trial& trial : trials) {
-        json said = late ? json{{"end", "not_run"}} : run(trial, runner, limit);
-        late = late || said["end"] == "timed_out";
-        said["property"] = trial.property;
-        said["title"] = title_of_property(trial.property);
-        said["trial"] = trial.name;
-        said["sizes"] = trial.sizes;
-        std::cout << said.dump(-1, ' ', false, json::error_handler_t::replace) << std::endl;
+    std::vector<json> said = outcomes(trials, runner, limits);
+    std::cout << json{{"trials", trials.size()}}.dump() << '\n';
+    for (std::size_t n = 0; n < trials.size(); ++n) {
+        const Trial& trial = trials[n];
+        said[n]["property"] = trial.property;
+        said[n]["title"] = title_of_property(trial.property);
+        said[n]["trial"] = trial.name;
+        said[n]["sizes"] = trial.sizes;
+        std::cout << said[n].dump(-1, ' ', false, json::error_handler_t::replace) << '\n';
     }
 }
 
@@ -92,21 +139,19 @@ int main(int argc, char** argv) {
             for (const std::string_view name : known_mistakes()) std::cout << name << '\n';
             return 0;
         }
-        if (arguments.size() == 2 && arguments[0] == "--properties") {
-            std::vector<std::string> titles;
-            for (const Trial& trial : trials_of(nlohmann::json::parse(arguments[1]), 0))
-                if (const std::string title = title_of_property(trial.property);
-                    std::ranges::find(titles, title) == titles.end())
-                    titles.push_back(title);
-            for (const std::string& title : titles) std::cout << title << '\n';
+        if (!arguments.empty() && arguments[0] == "--properties") {
+            for (const std::string& suite : std::span(arguments).subspan(1))
+                std::cout << nlohmann::json(properties_of(nlohmann::json::parse(suite))).dump() << '\n';
             return 0;
         }
-        if (arguments.size() != 4) {
-            std::cerr << "classroom_judge RUNNER SUITE SEED LIMIT; ./ladder learn check calls it\n";
+        if (arguments.size() != 6) {
+            std::cerr << "classroom_judge RUNNER SUITE SEED LIMIT TOTAL JOBS; ./ladder learn check calls it\n";
             return 2;
         }
         judge(arguments[0], nlohmann::json::parse(arguments[1]), std::stoull(arguments[2]),
-              std::chrono::milliseconds(std::stoll(arguments[3])));
+              {.of_a_trial = std::chrono::milliseconds(std::stoll(arguments[3])),
+               .of_all = std::chrono::milliseconds(std::stoll(arguments[4])),
+               .jobs = std::stoul(arguments[5])});
         return 0;
     } catch (const std::exception& error) {
         std::cerr << "classroom_judge: " << error.what() << '\n';

@@ -14,6 +14,7 @@ struct RunnerEnd {
         replied,    ///< with a message that bears the problem's token
         silent,     ///< it ended, and left no such message
         crashed,    ///< by a signal
+        forbidden,  ///< by the system: it asked for something that its sandbox does not have
         timed_out,  ///< it was still running, and was ended
     };
     Kind kind = Kind::silent;  ///< in which way
@@ -22,8 +23,9 @@ struct RunnerEnd {
     std::string printed = {};  ///< the beginning of what it wrote to standard output and standard error
 };
 
-/// Starts the program, gives it the problem and waits for its reply, for `limit` at most. The program is in a process
-/// group of its own, which is ended with it. Throws std::system_error if it cannot be started.
+/// Starts the program, gives it the problem and waits for its reply, until it has used `limit` of the processor's time
+/// (or some times as much has passed), or prints without end. Nothing of it is left when this returns; see warden.h.
+/// Throws std::system_error if it cannot be started.
 RunnerEnd call_runner(const std::string& program, Message problem, std::chrono::milliseconds limit);
 
 }  // namespace ladder::classroom

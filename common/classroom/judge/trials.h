@@ -51,6 +51,11 @@ std::vector<std::string_view> known_mistakes();
 /// Throws std::invalid_argument for a suite that cannot be understood.
 std::vector<Trial> trials_of(const nlohmann::json& suite, std::uint64_t seed);
 
+/// What decides the sizes of problems, in every class alike: so that the same kernel passes the same checks whatever
+/// the seed of a class, which decides the numbers in the tensors. Where a problem is nothing but numbers, both are
+/// tried.
+inline constexpr std::uint64_t kSizes = 1;
+
 /// Those of {"problem": "attention"}, which several phases ask for; others are in the phases' parts (parts.h).
 std::vector<Trial> attention_trials(const nlohmann::json& suite, std::uint64_t seed);
 

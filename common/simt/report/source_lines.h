@@ -31,4 +31,7 @@ struct SourceLine {
 /// is not there. Takes a tenth of a second for an address that nobody has asked for.
 const std::vector<SourceLine>& source_lines(std::uintptr_t address);
 
+/// From here on no line is known: for programs that may not start others.
+void look_up_no_source_lines();
+
 }  // namespace simt

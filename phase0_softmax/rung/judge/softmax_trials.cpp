@@ -32,7 +32,7 @@ std::optional<Finding> examine(const torch::Tensor& x, const torch::Tensor& y, i
 }
 
 std::vector<Trial> softmax_trials(const json& suite, std::uint64_t seed) {
-    Draw draw(seed);
+    Draw draw(kSizes), values(seed);
     const int64_t longest = suite.value("longest", 1000), warps = suite.value("warps", 1);
     std::vector<Trial> trials;
     const auto add = [&](const std::string& property, int64_t rows, int64_t columns, Family family = Family::normal,
@@ -41,7 +41,7 @@ std::vector<Trial> softmax_trials(const json& suite, std::uint64_t seed) {
                                                         .key_length = columns,
                                                         .dtype = dtype,
                                                         .family = family,
-                                                        .seed = std::uint64_t(draw(1, 1'000'000'000))},
+                                                        .seed = std::uint64_t(values(1, 1'000'000'000))},
                                                        torch::kCPU);
         Trial trial{
             .property = property,

@@ -111,7 +111,6 @@ std::optional<Finding> examine(const std::vector<QueryTile>& tiles, const Length
 }
 
 std::vector<Trial> stage_trials(const json& suite, std::uint64_t seed) {
-    Draw draw(seed);
     std::vector<Trial> trials;
     const auto add = [&](Mask mask, const std::string& property, const Lengths& n) {
         std::vector<QueryTile> tiles;
@@ -147,10 +146,12 @@ std::vector<Trial> stage_trials(const json& suite, std::uint64_t seed) {
         add(mask, property, {6, 6, 3, 2});
         add(mask, property, {128, 256, 64, 32});
         add(mask, property, {256, 128, 64, 32});
-        add(mask, property, {draw(65, 200), draw(65, 200), 64, 64});
-        add(mask, property, {draw(100, 200), draw(300, 400), 64, 32});
-        add(mask, property, {draw(5, 12), draw(3, 12), draw(2, 5), draw(2, 5)});
-        add(mask, property, {1, draw(2, 100), 64, 32});
+        for (Draw draw : {Draw(kSizes), Draw(seed)}) {
+            add(mask, property, {draw(65, 200), draw(65, 200), 64, 64});
+            add(mask, property, {draw(100, 200), draw(300, 400), 64, 32});
+            add(mask, property, {draw(5, 12), draw(3, 12), draw(2, 5), draw(2, 5)});
+            add(mask, property, {1, draw(2, 100), 64, 32});
+        }
     };
     all(Mask::none, "no_mask");
     all(Mask::causal_bottom_right, "bottom_right");

@@ -60,7 +60,7 @@ Pages paged(const torch::Tensor& k, const torch::Tensor& v, const std::vector<in
 }
 
 std::vector<Trial> decode_trials(const json& suite, std::uint64_t seed) {
-    Draw draw(seed);
+    Draw draw(kSizes), values(seed);
     const int64_t tile = suite.value("tile", 128), page = suite.value("page", 0);
     const bool splits = suite.value("splits", true);
     std::vector<Trial> trials;
@@ -75,7 +75,7 @@ std::vector<Trial> decode_trials(const json& suite, std::uint64_t seed) {
                                     .head_dim = shape.head_dim,
                                     .dtype = shape.dtype,
                                     .family = shape.family,
-                                    .seed = std::uint64_t(draw(1, 1'000'000'000))},
+                                    .seed = std::uint64_t(values(1, 1'000'000'000))},
                                    torch::kCPU);
         const torch::Tensor lengths = at::tensor(shape.lengths, torch::kInt64);
         AttentionQuestion question;
@@ -90,7 +90,7 @@ std::vector<Trial> decode_trials(const json& suite, std::uint64_t seed) {
         trial.problem = empty_problem(suite.value("device", "rtx4090"));
         add_input(trial.problem, "Q", inputs.q);
         if (page > 0) {
-            const Pages pages = paged(inputs.k, inputs.v, shape.lengths, page, draw);
+            const Pages pages = paged(inputs.k, inputs.v, shape.lengths, page, values);
             add_input(trial.problem, "K", pages.k);
             add_input(trial.problem, "V", pages.v);
             add_input(trial.problem, "page_table", pages.table);

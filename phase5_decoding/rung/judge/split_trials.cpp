@@ -53,7 +53,6 @@ std::string why_not(const Work& work, int64_t splits) {
 }
 
 std::vector<Trial> split_trials(const json& suite, std::uint64_t seed) {
-    Draw draw(seed);
     std::vector<Trial> trials;
     const auto add = [&](const std::string& property, int64_t blocks, int64_t places, int64_t tiles, int64_t most) {
         const Work work{blocks, places, tiles, most};
@@ -79,14 +78,16 @@ std::vector<Trial> split_trials(const json& suite, std::uint64_t seed) {
         };
         trials.push_back(std::move(trial));
     };
-    for (int n = 0; n < 4; ++n) add("few_blocks", draw(1, 16), 132, draw(16, 512), 128);
-    for (int n = 0; n < 3; ++n) add("few_blocks", draw(17, 100), 108, draw(8, 64), 128);
-    add("many_blocks", 132, 132, 64, 128);
-    add("many_blocks", draw(110, 131), 132, 64, 128);
-    add("many_blocks", draw(133, 999), 132, 64, 128);
-    add("limits", draw(1, 4), 132, 1, 128);
-    add("limits", 1, 264, 4096, draw(2, 9));
-    add("limits", 3, draw(4, 9), 100, 128);
+    for (Draw draw : {Draw(kSizes), Draw(seed)}) {
+        for (int n = 0; n < 4; ++n) add("few_blocks", draw(1, 16), 132, draw(16, 512), 128);
+        for (int n = 0; n < 3; ++n) add("few_blocks", draw(17, 100), 108, draw(8, 64), 128);
+        add("many_blocks", 132, 132, 64, 128);
+        add("many_blocks", draw(110, 131), 132, 64, 128);
+        add("many_blocks", draw(133, 999), 132, 64, 128);
+        add("limits", draw(1, 4), 132, 1, 128);
+        add("limits", 1, 264, 4096, draw(2, 9));
+        add("limits", 3, draw(4, 9), 100, 128);
+    }
     return trials;
 }
 

@@ -76,7 +76,7 @@ std::optional<Finding> examine(const BackwardInputs& x, bool with_dlse, const At
 class Maker {
   public:
     Maker(const json& suite, std::uint64_t seed)
-        : device_(suite.value("device", "rtx4090")), dlse_(suite.value("dlse", false)), draw_(seed) {
+        : device_(suite.value("device", "rtx4090")), dlse_(suite.value("dlse", false)), values_(seed) {
         if (suite.value("mask", "none") == "both") masks_ = {Mask::causal_bottom_right, Mask::causal_top_left};
     }
 
@@ -110,7 +110,7 @@ class Maker {
   private:
     void add(const std::string& property, AttentionCase problem) {
         if (!masks_.empty()) problem.options.mask = masks_[trials_.size() % masks_.size()];
-        problem.seed = std::uint64_t(draw_(1, 1'000'000'000));
+        problem.seed = std::uint64_t(values_(1, 1'000'000'000));
         const bool with_dlse = dlse_ && trials_.size() % 2 == 0;
         const BackwardInputs x = reference::make_backward_inputs(problem, torch::kCPU);
         Trial trial{.property = property,
@@ -148,7 +148,7 @@ class Maker {
 
     std::string device_;
     bool dlse_;
-    Draw draw_;
+    Draw draw_{kSizes}, values_;
     std::vector<Mask> masks_;
     std::vector<Trial> trials_;
 };

@@ -53,7 +53,6 @@ std::vector<std::int64_t> zigzag(std::int64_t length, std::int64_t rank, std::in
 }
 
 std::vector<Trial> zigzag_trials(const json&, std::uint64_t seed) {
-    Draw draw(seed);
     std::vector<Trial> trials;
     const auto add = [&](const std::string& property, std::int64_t length, std::int64_t ranks, std::int64_t rank,
                          std::int64_t index) {
@@ -64,51 +63,52 @@ std::vector<Trial> zigzag_trials(const json&, std::uint64_t seed) {
             {{"length", double(length)}, {"rank", double(rank)}, {"ranks", double(ranks)}, {"index", double(index)}},
             {{"position", double(position)}}, fmt::format("the rank holds {}", fmt::join(held, ", "))));
     };
-    for (int n = 0; n < 4; ++n) {
-        const std::int64_t ranks = draw(2, 8), each = draw(2, 9);
-        add("early_interval", 2 * ranks * each, ranks, draw(0, ranks - 1), draw(0, each - 1));
-        add("late_interval", 2 * ranks * each, ranks, draw(0, ranks - 1), draw(each, 2 * each - 1));
+    for (Draw draw : {Draw(kSizes), Draw(seed)}) {
+        for (int n = 0; n < 4; ++n) {
+            const std::int64_t ranks = draw(2, 8), each = draw(2, 9);
+            add("early_interval", 2 * ranks * each, ranks, draw(0, ranks - 1), draw(0, each - 1));
+            add("late_interval", 2 * ranks * each, ranks, draw(0, ranks - 1), draw(each, 2 * each - 1));
+        }
+        for (int n = 0; n < 6; ++n) {
+            const std::int64_t ranks = draw(2, 8), length = 2 * ranks * draw(2, 5) + draw(1, 2 * ranks - 1);
+            const std::int64_t rank = draw(0, ranks - 1);
+            const auto held = std::int64_t(zigzag(length, rank, ranks).size());
+            add("ragged", length, ranks, rank, draw(0, held - 1));
+        }
+        add("beyond", 16, 4, draw(0, 3), 4);
+        add("beyond", 5, 4, 0, draw(3, 9));
     }
-    for (int n = 0; n < 6; ++n) {
-        const std::int64_t ranks = draw(2, 8), length = 2 * ranks * draw(2, 5) + draw(1, 2 * ranks - 1);
-        const std::int64_t rank = draw(0, ranks - 1);
-        const auto held = std::int64_t(zigzag(length, rank, ranks).size());
-        add("ragged", length, ranks, rank, draw(0, held - 1));
-    }
-    add("beyond", 16, 4, draw(0, 3), 4);
-    add("beyond", 5, 4, 0, draw(3, 9));
     return trials;
 }
 
 std::vector<Trial> striped_trials(const json&, std::uint64_t seed) {
-    Draw draw(seed);
     std::vector<Trial> trials;
-    for (const auto& [property, count] : {std::pair("own_keys", 3), {"earlier_ranks", 4}, {"later_ranks", 4}})
-        for (int n = 0; n < count; ++n) {
-            const std::int64_t ranks = draw(2, 8), held = draw(4, 20), row = n == 0 ? 0 : draw(0, held - 1);
-            const std::int64_t rank = property == std::string("earlier_ranks") ? draw(1, ranks - 1)
-                                      : property == std::string("later_ranks") ? draw(0, ranks - 2)
-                                                                               : draw(0, ranks - 1);
-            const std::int64_t owner = property == std::string("earlier_ranks") ? draw(0, rank - 1)
-                                       : property == std::string("later_ranks") ? draw(rank + 1, ranks - 1)
-                                                                                : rank;
-            std::int64_t seen = 0;
-            for (std::int64_t j = 0; j < held; ++j) seen += j * ranks + owner <= row * ranks + rank;
-            trials.push_back(question(
-                property,
-                fmt::format("row {} of rank {} with the keys of rank {}, of {} ranks", row, rank, owner, ranks),
-                {{"rank", double(rank)}, {"owner", double(owner)}, {"row", double(row)}, {"held", double(held)}},
-                {{"seen", double(seen)}},
-                fmt::format("the query's position is {}, the owner's keys are {}, {}, {}, …", row * ranks + rank, owner,
-                            owner + ranks, owner + 2 * ranks)));
-        }
+    for (Draw draw : {Draw(kSizes), Draw(seed)})
+        for (const auto& [property, count] : {std::pair("own_keys", 3), {"earlier_ranks", 4}, {"later_ranks", 4}})
+            for (int n = 0; n < count; ++n) {
+                const std::int64_t ranks = draw(2, 8), held = draw(4, 20), row = n == 0 ? 0 : draw(0, held - 1);
+                const std::int64_t rank = property == std::string("earlier_ranks") ? draw(1, ranks - 1)
+                                          : property == std::string("later_ranks") ? draw(0, ranks - 2)
+                                                                                   : draw(0, ranks - 1);
+                const std::int64_t owner = property == std::string("earlier_ranks") ? draw(0, rank - 1)
+                                           : property == std::string("later_ranks") ? draw(rank + 1, ranks - 1)
+                                                                                    : rank;
+                std::int64_t seen = 0;
+                for (std::int64_t j = 0; j < held; ++j) seen += j * ranks + owner <= row * ranks + rank;
+                trials.push_back(question(
+                    property,
+                    fmt::format("row {} of rank {} with the keys of rank {}, of {} ranks", row, rank, owner, ranks),
+                    {{"rank", double(rank)}, {"owner", double(owner)}, {"row", double(row)}, {"held", double(held)}},
+                    {{"seen", double(seen)}},
+                    fmt::format("the query's position is {}, the owner's keys are {}, {}, {}, …", row * ranks + rank,
+                                owner, owner + ranks, owner + 2 * ranks)));
+            }
     return trials;
 }
 
 std::vector<Trial> time_trials(const json&, std::uint64_t seed) {
-    Draw draw(seed);
     std::vector<Trial> trials;
-    const auto add = [&](const std::string& property, std::int64_t ranks, double compute, double travel) {
+    const auto add = [&](Draw& draw, const std::string& property, std::int64_t ranks, double compute, double travel) {
         const double flops = double(draw(100, 900)) * 1e12, bytes = double(draw(20, 450)) * 1e9;
         const double element = draw(0, 1) ? 2 : 4;
         // n positions: 4 H D n^2 operations, 2 H D n numbers
@@ -125,11 +125,13 @@ std::vector<Trial> time_trials(const json&, std::uint64_t seed) {
             {{"seconds", double(ranks - 1) * std::max(compute, travel) + compute}, {"tokens", tokens}},
             "write down what each rank does and what is on its way, step by step; and in which step nothing is"));
     };
-    for (int n = 0; n < 3; ++n) {
-        add("hidden", draw(2, 16), double(draw(20, 90)) / 1e3, double(draw(1, 19)) / 1e3);
-        add("exposed", draw(2, 16), double(draw(1, 19)) / 1e3, double(draw(20, 90)) / 1e3);
+    for (Draw draw : {Draw(kSizes), Draw(seed)}) {
+        for (int n = 0; n < 3; ++n) {
+            add(draw, "hidden", draw(2, 16), double(draw(20, 90)) / 1e3, double(draw(1, 19)) / 1e3);
+            add(draw, "exposed", draw(2, 16), double(draw(1, 19)) / 1e3, double(draw(20, 90)) / 1e3);
+        }
+        add(draw, "one_rank", 1, double(draw(1, 90)) / 1e3, double(draw(1, 90)) / 1e3);
     }
-    add("one_rank", 1, double(draw(1, 90)) / 1e3, double(draw(1, 90)) / 1e3);
     return trials;
 }
 

@@ -1,0 +1,248 @@
+"""Nobody gets a point who did not write the kernel, and nothing is left behind: attacks/FAMILY.toml lists attacks, each with words of the
+sentence that its verdict must have.
+
+  python3 attacks_test.py [-k WORD]      LADDER_BUILD_DIR says where the judge is
+
+    [[attack]]
+    name = "setrlimit"
+    says = "for which a kernel has no use"
+    exercise = "online_update"              this one if it is not said
+    begin = "solved"                        what is changed: "solved" (if it is not said) or "start"
+    changes = [["find", "replace"], …]      each is found once;  or, in place of both:  text = '''…'''
+
+Beside run_time.toml lies a program, which is tried as it is: those attacks are stopped by the sandbox, and not by who reads the file.
+"""
+
+import concurrent.futures
+import dataclasses
+import json
+import os
+import pathlib
+import platform
+import subprocess
+import sys
+import tempfile
+import tomllib
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+ATTACKS = pathlib.Path(__file__).resolve().parent / "attacks"
+sys.path.insert(0, str(ROOT / "common/classroom"))
+
+import exercises  # noqa: E402
+import limits  # noqa: E402
+import workbench  # noqa: E402
+
+KNOWN = exercises.read()
+EXERCISE = exercises.find(KNOWN, "online_update")
+LEFT_BEHIND = pathlib.Path("/tmp/ladder_attack_was_here")
+MISSING = "\n".join(limits.not_enforced())
+
+
+def read(family):
+    return tomllib.loads((ATTACKS / f"{family}.toml").read_text())["attack"]
+
+
+def said(verdict):
+    return "\n".join([*verdict.report, *(line for check in verdict.checks for line in check.report)])
+
+
+def processes(word):
+    """Command lines with it, of everybody's processes."""
+    found = []
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if word in line:
+            found.append(line)
+    return found
+
+
+def everything_below(folder):
+    return sorted(str(path.relative_to(folder)) for path in pathlib.Path(folder).rglob("*"))
+
+
+class Attacks(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="ladder-attacks-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        LEFT_BEHIND.unlink(missing_ok=True)
+
+    def assert_earn_nothing(self, attacks, judged):
+        """judged(attack) gives its verdict."""
+        before = everything_below(self.folder)
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as workers:
+            for attack, verdict in zip(attacks, workers.map(judged, attacks)):
+                with self.subTest(attack["name"]):
+                    self.assertEqual(verdict.points, 0, said(verdict))
+                    self.assertIn(attack["says"], said(verdict))
+        self.assertEqual(processes(str(self.folder)), [])
+        self.assertEqual(everything_below(self.folder), before)
+        self.assertFalse(LEFT_BEHIND.exists())
+
+    def built(self, source):
+        """As workbench.py builds a learner's file, but nobody looks at it."""
+        tools, program = workbench._toolchain(), self.folder / source.stem
+        subprocess.run([tools["compiler"], *tools["options"], f"-I{ROOT / 'common/classroom/runner/shadow'}", f"-I{ROOT}", source,
+                        tools["runner"], *tools["libraries"], "-o", program], check=True)
+        return program
+
+    def tried(self, program, numbers, trial_seconds):
+        suite = {"problem": "attention", "tiles": [64, 64], "properties": ["one_tile"], "numbers": numbers}
+        exercise = dataclasses.replace(EXERCISE, suite=suite, budgets=[], begins_with=[])
+        return workbench.tried(exercise, pathlib.Path("kernel.cuh"), program, seed=7, trial_seconds=trial_seconds, jobs=1)
+
+    def test_programs_that_run(self):
+        attacks = [attack for attack in read("run_time")
+                   if platform.machine() == "x86_64" or attack["name"] != "old_system_calls"]
+        if "seccomp" in MISSING:
+            attacks = [attack for attack in attacks if "asked for what no kernel" not in attack["says"]]
+        program = self.built(ATTACKS / "run_time.cpp")
+        self.assertEqual(self.tried(program, {}, 30).points, EXERCISE.points)  # the same program, were it not for the attack
+
+        if "seccomp" not in MISSING:  # the others are for no machine but one that stops them
+            self.assertEqual(self.tried(program, {"new_session": 1}, 30).points, 0)
+
+        def judged(attack):
+            return self.tried(program, {attack["name"]: 1}, 1 if "still running" in attack["says"] else 30)
+
+        self.assert_earn_nothing(attacks, judged)
+
+    @unittest.skipIf("seccomp" in MISSING, "this machine has no seccomp")
+    def test_before_main(self):
+        program = self.built(ATTACKS / "before_main.cpp")
+        self.assert_earn_nothing([{"name": "before_main", "says": "asked for what no kernel has a use for"}],
+                                 lambda _: self.tried(program, {}, 30))
+
+    def test_files_that_are_read(self):
+        """Families without a program: each attack is a learner's file."""
+        for file in sorted(ATTACKS.glob("*.toml")):
+            if file.with_suffix(".cpp").exists():
+                continue
+            with self.subTest(file.stem):
+                self.assert_earn_nothing(read(file.stem), self.judged_as_a_file)
+
+    def judged_as_a_file(self, attack):
+        exercise = exercises.find(KNOWN, attack.get("exercise", EXERCISE.name))
+        text = attack.get("text")
+        if text is None:
+            text = exercise.starting_point() if attack.get("begin") == "start" else exercise.solved()
+            for find, replace in attack["changes"]:
+                self.assertEqual(text.count(find), 1, find)
+                text = text.replace(find, replace)
+        return workbench.judge(exercise, self.folder / attack["name"] / pathlib.Path(exercise.file).name, seed=7, text=text, jobs=1)
+
+
+def a_pipe(file):
+    os.mkfifo(file)
+
+
+def a_device(file):
+    file.symlink_to("/dev/zero")
+
+
+def a_link(file):
+    file.symlink_to("/etc/passwd")
+
+
+def a_link_that_turns_in_circles(file):
+    file.symlink_to(file.name)
+
+
+def a_linked_folder(file):
+    file.parent.rmdir()
+    elsewhere = file.parent.with_name("elsewhere")
+    elsewhere.mkdir()
+    (elsewhere / file.name).write_text(EXERCISE.solved())
+    file.parent.symlink_to("elsewhere")
+
+
+def a_folder(file):
+    file.mkdir()
+
+
+def a_file_in_place_of_the_folder(file):
+    file.parent.rmdir()
+    file.parent.write_text(EXERCISE.solved())
+
+
+def a_file_without_end(file):
+    with file.open("wb") as content:
+        content.truncate(1 << 40)
+
+
+def a_long_comment(file):
+    file.write_text(EXERCISE.solved() + "//" + "x" * (2 << 20))
+
+
+def any_bytes(file):
+    file.write_bytes(bytes(range(256)))
+
+
+def zeros(file):
+    file.write_bytes(bytes(1000))
+
+
+def nothing(file):
+    file.write_bytes(b"")
+
+
+def a_terminal_escape(file):
+    file.write_text('#error "\033]0;title\a\033[2J"\n')
+
+
+def a_socket(file):
+    import socket
+    os.chdir(file.parent)  # names of sockets are short
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(file.name)
+    os.chdir(ROOT)
+
+
+FILES = [a_pipe, a_device, a_link, a_link_that_turns_in_circles, a_linked_folder, a_folder, a_file_in_place_of_the_folder, a_file_without_end,
+         a_long_comment, any_bytes, zeros, nothing, a_terminal_escape, a_socket]
+PROGRESS = [b"", b"{", b"[" * 100_000, b'{"current": {}, "exercises": []}', b"\xff\0", b"9" * 10_000]
+
+
+class Submissions(unittest.TestCase):
+    """A class, most of whom hand in something that is no kernel."""
+
+    def test_everybody_has_a_result(self):
+        with tempfile.TemporaryDirectory(prefix="ladder-attacks-") as folder:
+            submissions, grades = pathlib.Path(folder) / "class", pathlib.Path(folder) / "grades.json"
+            for number, attack in enumerate([*FILES, *PROGRESS]):
+                name = attack.__name__ if callable(attack) else f"progress_{number}"
+                file = submissions / name / EXERCISE.folder / pathlib.Path(EXERCISE.file).name
+                file.parent.mkdir(parents=True)
+                if callable(attack):
+                    attack(file)
+                else:
+                    (submissions / name / "progress.json").write_bytes(attack)
+            (submissions / "progress_folder" / "progress.json").mkdir(parents=True)
+            honest = submissions / "h\udcffnest" / EXERCISE.folder / pathlib.Path(EXERCISE.file).name
+            honest.parent.mkdir(parents=True)
+            honest.write_text(EXERCISE.solved())
+            run = subprocess.run([sys.executable, ROOT / "common/classroom/classroom.py", "grade", EXERCISE.id, "--class", submissions,
+                                  "--seed", "7", "--json", grades], capture_output=True, timeout=600, env={**os.environ, "NO_COLOR": "1"})
+            self.assertEqual(run.returncode, 1, run.stderr)
+            self.assertNotIn(b"\033", run.stdout)
+            students = {one["student"]: one for one in json.loads(grades.read_text())["students"]}
+            self.assertEqual(students.pop("h?nest")["points"], 70)
+            self.assertEqual(len(students), len(FILES) + len(PROGRESS) + 1)
+            for name, one in students.items():
+                with self.subTest(name):
+                    self.assertEqual(one["points"], 0)
+                    [exercise] = one["exercises"]
+                    if name.startswith("progress"):
+                        self.assertEqual(exercise["stage"], "not handed in")
+                    else:
+                        self.assertIn(exercise["stage"], ("refused", "not compiled"))
+                        self.assertTrue(exercise["report"])
+            self.assertEqual(processes(folder), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
