@@ -200,7 +200,7 @@ def as_json(data):
 
 def judges_of_libtorch():
     """The sources of the full judge, which a hand-out does not have."""
-    named = set(re.findall(r"judge/(\w+)\.cpp", (ROOT / "common/classroom/judge/full_judge.cmake").read_text())) - {"main"}
+    named = set(re.findall(r"judge/(\w+)\.cpp", (ROOT / "common/classroom/judge/full_judge.cmake").read_text())) - {"main"} | {"first_given"}
     return [f"common/classroom/judge/{name}{kind}" for name in named for kind in (".cpp", ".h") if name + kind != "trials.h"]
 
 
