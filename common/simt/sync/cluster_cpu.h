@@ -19,6 +19,11 @@ struct AccessInBlock {
     int rank;
     SourceSite site;
 
+    template <class T>
+    T* place_of(T* element) const {
+        return element;
+    }
+
     void note_read(const void* p, std::size_t bytes) const;
     void note_write(const void* p, std::size_t bytes) const;
 };
