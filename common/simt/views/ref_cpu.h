@@ -81,9 +81,9 @@ class Ref {
 };
 
 template <class T>
-inline constexpr bool kIsRef = false;
+inline constexpr bool kIsRef = false;  ///< whether a type is an element of a view
 template <class T, class Memory>
-inline constexpr bool kIsRef<Ref<T, Memory>> = true;
+inline constexpr bool kIsRef<Ref<T, Memory>> = true;  ///< it is
 
 /// `printf("%g", tile(r, c))` would print the bytes of the Ref. Say float(tile(r, c)).
 template <class... Arguments>
