@@ -49,6 +49,8 @@ def expressions(exercise):
     for tensor, (least, most) in _reads(exercise).items():
         rules.append((f"bytes of {tensor} read through its views", f'read["{tensor}"] >= {least}'))
         rules.append((f"bytes of {tensor} read through its views", f'read["{tensor}"] <= {ROOM} * {most}'))
+    if "tiles" in exercise.suite:
+        rules.append(("passes through shared memory", "wavefronts >= 1"))
     return rules
 
 

@@ -14,7 +14,6 @@ import difflib
 import functools
 import re
 import secrets
-import subprocess
 
 import cuda_words
 import limits
@@ -56,6 +55,7 @@ FORBIDDEN = {
     "reinterpret_cast": "another reading of somebody's memory", "const_cast": "writing what may only be read",
     "import": "a module", "module": "a module", "export": "a module",
     "gnu": "an attribute of one compiler",
+    "alloca": "memory of its own, which nobody counts or checks",
     "classroom": "the judge's side", "cpu": "the machine's inside",
     "cudaLaunchKernelEx": "a launch that nobody records (simt::launch does it)",
 }
@@ -67,6 +67,16 @@ INSIDE = re.compile(
     r"memory_behind|beyond_views|only_views_reach_tensors|access_(atomically|global)|issue_copy|companion|lend_to_bare_pointer|"
     r"dynamic_shared_memory|passes_by|make_tensor_map|LaunchLog|LaunchRecord|Scoped\w+|Traffic|Block|GlobalShadow|SharedMemory|"
     r"SIMT_(?!MACHINE$)\w+")
+
+# C++'s own, which cannot mean anything else.
+KEYWORDS = set("""
+    alignas alignof auto bool break case char class concept const consteval constexpr constinit continue decltype default delete do double
+    else enum explicit false float for friend goto if inline int long mutable namespace new noexcept nullptr operator private protected
+    public requires return short signed sizeof static static_assert static_cast struct switch template this throw true typename union
+    unsigned using virtual void volatile while""".split())
+
+# Members of what a view gives, by which it finds the memory and tells the machine. As other names they are anybody's.
+INSIDE_OF_VIEWS = {"memory", "address", "place_of", "note"}
 
 TOKEN = re.compile(r"""(?P<raw>(?:u8|u|U|L)?R")                              |
                        (?P<number>\.?\d(?:'?\w|(?<=[eEpP])[+-]|\.)*)         |
@@ -134,15 +144,16 @@ def _complaint_about_directive(line, allowed):
     return f"{directive}: a preprocessor directive other than #include, #pragma once and #pragma unroll is not for a kernel"
 
 
-def _complaint_about_word(before, word, after):
-    """before, after: the texts of the neighbours, two on each side."""
+def _complaint_about_word(before, word, after, own_names):
+    """before, after: the texts of the neighbours, two on each side. own_names: what the starting point calls something."""
     if words := cuda_words.words_for(word):
         return words
     if word == "delete" and before[-1] == "=":
         return None
     if word in FORBIDDEN:
         return f"{word}: {FORBIDDEN[word]} is not for a kernel"
-    if INSIDE.fullmatch(word):
+    if INSIDE.fullmatch(word) or word in INSIDE_OF_VIEWS and (
+            before[-1] in (".", "::", "template") or before == ["-", ">"] or after[0] in ("(", "<") and word not in own_names):
         return f"{word}: the machine's inside is not for a kernel"
     if word.startswith("__") and word not in RESERVED or re.match(r"_[A-Z]", word):
         like = difflib.get_close_matches(word, RESERVED, 1)
@@ -161,13 +172,13 @@ def _complaint_about_word(before, word, after):
     return None
 
 
-def _complaints_about_words(tokens):
+def _complaints_about_words(tokens, own_names):
     texts = ["", "", *(token.text for token in tokens), "", ""]
     depth = 0
     for n, token in enumerate(tokens):
         if token.kind == "raw" or token.text in ("<%", "%>"):
             yield f'line {token.line}: {token.text}: write strings as "…" and brackets as {{ }}'
-        elif token.kind == "word" and (words := _complaint_about_word(texts[n:n + 2], token.text, texts[n + 3:n + 5])):
+        elif token.kind == "word" and (words := _complaint_about_word(texts[n:n + 2], token.text, texts[n + 3:n + 5], own_names)):
             yield f"line {token.line}: {words}"
         elif token.text == "<<<":
             yield f"line {token.line}: {cuda_words.words_for('<<<')}"
@@ -197,13 +208,31 @@ def _launches(tokens):
 
 
 @functools.cache
-def _launches_of(starting_point, compiler):
-    return _launches(_tokens(_code(_without_comments(starting_point, compiler))))
+def _launches_of(starting_point, compiler, given):
+    tokens = _tokens(_code(_without_comments(starting_point, compiler), given))
+    return *_launches(tokens), _names_of_launches(tokens)
 
 
-def _complaints_about_launches(tokens, asked, asked_names):
-    """Of a file that must launch as the starting point does."""
+@functools.cache
+def _names_in(starting_point):
+    return frozenset(re.findall(r"\w+", starting_point))
+
+
+def _names_of_launches(tokens):
+    """Names that stand in functions that launch, and nowhere else in the file."""
+    inside = collections.Counter(word for _, words in _launches(tokens)[0].values() for word in words)
+    everywhere = collections.Counter(token.text for token in tokens)
+    return {name for name, times in inside.items() if re.match(r"[^\W\d]", name) and name not in KEYWORDS and times == everywhere[name]}
+
+
+def _complaints_about_launches(tokens, asked, asked_names, reserved):
+    """Of a file that must launch as the starting point does, with the same meaning of its words: what is called so by the file comes
+    before what the machine calls so."""
     found, named = _launches(tokens)
+    for name in sorted(reserved - _names_of_launches(tokens)):
+        if any(token.text == name for token in tokens):
+            line = next(token.line for token in tokens if token.text == name)
+            yield f"line {line}: {name}: this name is of the launch, whose function must mean what it means in the starting point: take another"
     for name, (_, words) in asked.items():
         line, own = found.get(name, (0, []))
         if own != words or named[name] != asked_names[name]:
@@ -215,24 +244,38 @@ def _is_directive(line):
     return line.lstrip().startswith(("#", "%:"))
 
 
-def _code(lines):
-    return [(number, line) for number, line in lines if not _is_directive(line)]
+def _braces(given_file):
+    return "".join(re.findall("[{}]", re.sub(r"//.*", "", given_file)))
 
 
-def complaints_about_text(text, starting_point, compiler, own_launch=False):
+def _code(lines, given):
+    """Without directives. `given`: pairs of a path and the lines that the starting point includes by it (see given.py), of which the
+    braces count, since one may open what the file closes."""
+    given = {f'"{path}"': text for path, text in given}
+    code = []
+    for number, line in lines:
+        included = re.fullmatch(r'\s*#\s*include\s*("[^"]*")\s*', line)
+        if included and included[1] in given:
+            code.append((number, _braces(given[included[1]])))
+        elif not _is_directive(line):
+            code.append((number, line))
+    return code
+
+
+def complaints_about_text(text, starting_point, compiler, own_launch=False, given=()):
     """["line 12: …"] for what the file may not contain. Headers that the starting point includes are allowed. Kernels are launched
-    as the starting point does it, but for an `own_launch`."""
+    as the starting point does it, but for an `own_launch`. `given`: see _code()."""
     allowed = headers(starting_point) | {'"common/simt/simt.h"'} | {f"<{name}>" for name in STANDARD_HEADERS}
     try:
         lines = _without_comments(text.replace("\r\n", "\n"), compiler)
     except Unreadable as unreadable:
         return unreadable.args[0]
-    tokens = _tokens(_code(lines))
+    tokens = _tokens(_code(lines, given))
     complaints = [f"line {number}: {words}" for number, line in lines
                   if _is_directive(line) and (words := _complaint_about_directive(line.strip(), allowed))]
-    complaints += _complaints_about_words(tokens)
+    complaints += _complaints_about_words(tokens, _names_in(starting_point))
     if not complaints and not own_launch:
-        complaints += _complaints_about_launches(tokens, *_launches_of(starting_point, compiler))
+        complaints += _complaints_about_launches(tokens, *_launches_of(starting_point, compiler, tuple(given)))
     return list(dict.fromkeys(complaints))
 
 
@@ -269,8 +312,23 @@ SECTIONS = re.compile(r"\.(text|data|bss|rodata|tdata|tbss|gcc_except_table|eh_f
                       r"note\.(GNU-stack|gnu\.property)|symtab_shndx)(\..*)?|__patchable_function_entries|\.data\.rel\.(ro|local).*")
 
 
+INSPECTION_SECONDS = 5  # of a processor; a kernel takes a tenth of one
+
+
+class Endless(Exception):
+    """An object whose record cannot be read within limits."""
+
+
+def _inspected(command, stdin=""):
+    """Lines. A name may be short in the object, and longer than any memory in words."""
+    said = limits.run(command, INSPECTION_SECONDS, written=limits.SAID, stdin=stdin.encode())
+    if said.late or said.code != 0:
+        raise Endless
+    return said.stdout.split("\n")[:-1]
+
+
 def _listed(path, option):
-    return subprocess.run(["readelf", "--wide", option, str(path)], capture_output=True, text=True, check=True).stdout.splitlines()
+    return _inspected(["readelf", "--wide", option, str(path)])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -286,7 +344,7 @@ def _symbols(path):
     rows = [match.groups() for line in _listed(path, "--symbols")
             if (match := re.match(r"\s*\d+:\s+[0-9a-f]+\s+\S+\s+(\S+)\s+(\S+)\s+\S+\s+(?:\[.*?\]\s+)?(\S+)(?:\s+(\S+))?", line))]
     names = [name or "" for *_, name in rows]
-    plain = subprocess.run(["c++filt"], input="\n".join(names) + "\n", capture_output=True, text=True, check=True).stdout.split("\n")
+    plain = _inspected(["c++filt"], "\n".join(names) + "\n")
     return [Symbol(kind, binding, section, name, demangled.split("@")[0])
             for (kind, binding, section, _), name, demangled in zip(rows, names, plain)]
 
@@ -316,12 +374,19 @@ def _complaints_about_symbol(symbol, section, runner):
         yield f"it defines {plain}, which is the machine's"
     if symbol.binding == "GLOBAL" and not re.match(r"(\w+ )?ladder::", plain):
         yield f"it defines {plain}, outside of namespace ladder"
-    if re.match(r"\.(data|bss|tdata|tbss)(?!\.rel\.ro)", section) and re.match(r"(guard variable for )?ladder::", plain):
+    if re.match(r"\.(data|bss|tdata|tbss)(?!\.rel\.ro)", section) and not re.match(r"(guard variable for )?(\w+ )?(simt|std)::|DW\.ref\.__gxx_", plain):
         yield f"the variable {plain} outlives a thread and its block, and nobody counts or checks it: keep values in registers and tiles"
 
 
 def complaints_about_object(path, runner):
     """What the compiled file reaches for that a kernel has no use for. `runner`: strong_symbols() of what it is linked to."""
+    try:
+        return _complaints_about_object(path, runner)
+    except Endless:
+        return ["its symbols take longer to read than those of any kernel: is there a type without end?"]
+
+
+def _complaints_about_object(path, runner):
     complaints, sections = [], _sections(path)
     for name in sections.values():
         plain = name.removeprefix(".rela").removeprefix(".rel") if name.startswith((".rela.", ".rela_", ".rel.")) else name

@@ -8,7 +8,6 @@ import os
 import pathlib
 import re
 import shutil
-import subprocess
 import tempfile
 
 import budgets
@@ -252,8 +251,7 @@ def calling_lines(program, fault, file):
     called from several places, and the machine names the helper's line. Where that is a line which only named the element, and no
     call of it is open any more, all lines of the file that are under way; none if the machine names the file itself."""
     addresses = [hex(int(call) - 1) for call in fault.get("calls", [])]  # of the calls: those are where they return to
-    listed = subprocess.run(["addr2line", "--inlines", "--exe", str(program), *addresses], capture_output=True, text=True,
-                            stdin=subprocess.DEVNULL).stdout.splitlines() if addresses else []
+    listed = limits.run(["addr2line", "--inlines", "--exe", str(program), *addresses], policy.INSPECTION_SECONDS).stdout.splitlines() if addresses else []
     places = [place.split(" ")[0].rpartition(":") for place in listed]  # a note in brackets may follow
 
     def names(path, line):
@@ -342,7 +340,8 @@ def judge(exercise, file, seed, text=None, trial_seconds=TRIAL_SECONDS, progress
             text = file.read_text()
         except (OSError, UnicodeDecodeError) as error:
             return Verdict(exercise, file, "refused", [f"the file cannot be read: {error}"], [])
-    if complaints := policy.complaints_about_text(text, exercise.starting_point(), _toolchain()["compiler"], exercise.own_launch):
+    if complaints := policy.complaints_about_text(text, exercise.starting_point(), _toolchain()["compiler"], exercise.own_launch,
+                                                  exercise.given_files(exercise.starting_point()).items()):
         return Verdict(exercise, file, "refused", complaints, [])
     if progress:
         progress("compiling")

@@ -95,7 +95,7 @@ class Floors(unittest.TestCase):
     KNOWN = exercises.read()
 
     def missed(self, name, sizes, *launches):
-        counted = {"barriers": 0, "blocks": 1, "shared_bytes": 0, "wavefronts": 0, "wavefronts_ideal": 0}
+        counted = {"barriers": 0, "blocks": 1, "shared_bytes": 0, "wavefronts": 1, "wavefronts_ideal": 1}
         traffic = [{**counted, "traffic": {tensor: {"read": read, "written": 0, "sectors_read": 0, "sectors_written": 0}
                                            for tensor, read in launch.items()}} for launch in launches]
         return floors.missed(exercises.find(self.KNOWN, name), {"trial": "B 1", "sizes": sizes, "launches": traffic})
