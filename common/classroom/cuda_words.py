@@ -32,7 +32,7 @@ def words_for(word):
     return None
 
 
-ELEMENT = re.compile(r"simt::(cpu::)?Ref<")  # an element of a view, as compilers' errors name its type
+ELEMENT = re.compile(r"simt::(cpu::)?(Ref<|printf\()")  # of a view, as compilers name its type; the printf that refuses it
 UNKNOWN = re.compile(r"[‘'](\w+)[’'] (was not declared|does not name a type|has not been declared)")
 FOR_UNKNOWN = {"half": "half: 16-bit numbers are simt::f16 and simt::bf16 here; kernels take T",
                "printf": "printf: it needs #include <cstdio>, and a number to print: printf(\"%g\\n\", float(tile(r, c)))"}
