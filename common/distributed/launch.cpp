@@ -75,6 +75,7 @@ class Processes {
                                      std::strerror(errno));
         if (child == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
+            setpgid(0, 0);  // where one of a group has stopped, the end of a shell may hang up on all the others
             close_range(STDERR_FILENO + 1, ~0u, CLOSE_RANGE_CLOEXEC);  // the board's sockets are not the rank's
             if (getppid() == parent) execve(argv[0], argv.data(), envp.data());
             _exit(kNoProgram);
