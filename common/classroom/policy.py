@@ -99,7 +99,9 @@ def _without_comments(text, compiler):
     command = [compiler, "-std=c++20", "-w", "-fdiagnostics-color=never", "-fpreprocessed", "-dD", "-E", "-x", "c++", "-"]
     said = limits.run(command, LEX_SECONDS, stdin=f'# 1 "{name}"\n{text}\n'.encode())
     if said.late:
-        raise Unreadable([f"the preprocessor was still at work after {LEX_SECONDS} s"])
+        raise Unreadable([f"the preprocessor took {LEX_SECONDS} s of the processor's time and was not done"])
+    if said.starved:
+        raise limits.Starved("the preprocessor was ended by the machine, or got no processor for too long")
     if said.code != 0:
         errors = re.findall(rf"^{name}:(\d+):\d+: (?:fatal )?error: (.*)", said.stderr, re.MULTILINE)
         raise Unreadable([f"line {n}: {words}" for n, words in errors] or ["the preprocessor does not understand it"])
@@ -197,8 +199,8 @@ def _launches(tokens):
 
 
 @functools.cache
-def _launches_of(starting_point, compiler):
-    return _launches(_tokens(_code(_without_comments(starting_point, compiler))))
+def _launches_of(starting_point, compiler, given):
+    return _launches(_tokens(_code(_without_comments(starting_point, compiler), given)))
 
 
 def _complaints_about_launches(tokens, asked, asked_names):
@@ -215,24 +217,32 @@ def _is_directive(line):
     return line.lstrip().startswith(("#", "%:"))
 
 
-def _code(lines):
-    return [(number, line) for number, line in lines if not _is_directive(line)]
+def _code(lines, given):
+    """Without directives; in the place of lines that are given stand the brackets that they open or close."""
+    open_brackets = {f'#include "{path}"': text.count("{") - text.count("}") for path, text in given}
+    code = []
+    for number, line in lines:
+        if not _is_directive(line):
+            code.append((number, line))
+        elif depth := open_brackets.get(line.strip()):
+            code.append((number, ("{" if depth > 0 else "}") * abs(depth)))
+    return code
 
 
-def complaints_about_text(text, starting_point, compiler, own_launch=False):
+def complaints_about_text(text, starting_point, compiler, own_launch=False, given=()):
     """["line 12: …"] for what the file may not contain. Headers that the starting point includes are allowed. Kernels are launched
-    as the starting point does it, but for an `own_launch`."""
+    as the starting point does it, but for an `own_launch`. `given`: (path, lines) of what is included in the middle of a kernel."""
     allowed = headers(starting_point) | {'"common/simt/simt.h"'} | {f"<{name}>" for name in STANDARD_HEADERS}
     try:
         lines = _without_comments(text.replace("\r\n", "\n"), compiler)
     except Unreadable as unreadable:
         return unreadable.args[0]
-    tokens = _tokens(_code(lines))
+    tokens = _tokens(_code(lines, given))
     complaints = [f"line {number}: {words}" for number, line in lines
                   if _is_directive(line) and (words := _complaint_about_directive(line.strip(), allowed))]
     complaints += _complaints_about_words(tokens)
     if not complaints and not own_launch:
-        complaints += _complaints_about_launches(tokens, *_launches_of(starting_point, compiler))
+        complaints += _complaints_about_launches(tokens, *_launches_of(starting_point, compiler, given))
     return list(dict.fromkeys(complaints))
 
 
@@ -316,7 +326,8 @@ def _complaints_about_symbol(symbol, section, runner):
         yield f"it defines {plain}, which is the machine's"
     if symbol.binding == "GLOBAL" and not re.match(r"(\w+ )?ladder::", plain):
         yield f"it defines {plain}, outside of namespace ladder"
-    if re.match(r"\.(data|bss|tdata|tbss)(?!\.rel\.ro)", section) and re.match(r"(guard variable for )?ladder::", plain):
+    ours = re.match(r"(guard variable for )?ladder::", plain) or re.match(r"_ZGR.*6ladder", symbol.name)  # what a reference keeps
+    if re.match(r"\.(data|bss|tdata|tbss)(?!\.rel\.ro)", section) and ours:
         yield f"the variable {plain} outlives a thread and its block, and nobody counts or checks it: keep values in registers and tiles"
 
 
