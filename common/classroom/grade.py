@@ -70,13 +70,15 @@ def graded(known, folders, seed, minutes, progress):
         for folder, of_folder in zip(folders, waiting):
             results.append([])
             for exercise, verdict in of_folder:
-                progress(f"{terminal.plain([pathlib.Path(folder).name])[0]}: {exercise.id} {exercise.title}")
+                progress(f"{terminal.escaped(pathlib.Path(folder).name)}: {exercise.id} {exercise.title}")
                 results[-1].append((exercise, verdict.result()))
         return results
-    finally:  # of an interrupt, too
-        progress.clear()
+    except BaseException:  # an interrupt
         workers.shutdown(wait=False, cancel_futures=True)
         limits.end_everything()
+        raise
+    finally:
+        progress.clear()
 
 
 def possible_points(known):
@@ -165,8 +167,8 @@ def write(path, data):
 
 
 def students(folder):
-    """The workspaces in a folder, by the student's name. A link is nobody's workspace."""
-    return sorted(entry.path for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False))
+    """Whatever lies in a folder of workspaces: each has a result, even what is none."""
+    return sorted(entry.path for entry in os.scandir(folder))
 
 
 def folders_of(arguments):
@@ -176,8 +178,8 @@ def folders_of(arguments):
     if arguments.submissions and arguments.gradescope:
         raise GradeError("--gradescope takes one student's workspace, and --class has many")
     if arguments.submissions and not students(folder):
-        raise GradeError(f"{folder} has no folders in it; --class takes a folder that has a workspace for each student")
-    return students(folder) if arguments.submissions else [folder]
+        raise GradeError(f"{folder} has nothing in it; --class takes a folder that has a workspace for each student")
+    return students(folder) if arguments.submissions else [os.path.realpath(folder)]
 
 
 def run(arguments):
@@ -190,10 +192,10 @@ def run(arguments):
     grades = {pathlib.Path(folder).name: as_json(of_folder, seed, possible, missing) for folder, of_folder in zip(folders, results)}
     for student, of_student in grades.items():
         if arguments.submissions:
-            print(paint("bold", terminal.plain([student])[0]))
+            print(paint("bold", terminal.escaped(student)))
         print("\n".join(table(of_student)))
     if arguments.json:
-        everybody = {"format": 2, "students": [{"student": terminal.plain([student])[0], **rest} for student, rest in grades.items()]}
+        everybody = {"format": 2, "students": [{"student": terminal.escaped(student), **rest} for student, rest in grades.items()]}
         write(arguments.json, everybody if arguments.submissions else next(iter(grades.values())))
     if arguments.gradescope:
         write(arguments.gradescope, as_gradescope(next(iter(grades.values()))))

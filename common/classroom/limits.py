@@ -10,10 +10,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 
 MEMORY = 3 << 30        # bytes of address space of each process
 WRITTEN = 256 << 20     # bytes of each file that it writes
-PATIENCE = 5            # times the limit may pass on a machine that has others to serve
+PATIENCE = 15           # times the limit may pass on a machine that has others to serve
 SAID = 64 << 20         # bytes of its output that are kept
 
 
@@ -23,10 +24,20 @@ class Ended:
     code: int      # negative: by a signal
     stdout: str
     stderr: str
-    late: bool = False
+    late: bool = False     # it took all of its time of the processor
+    starved: bool = False  # the machine ended it, or gave it no processor for too long
+
+
+class Starved(Exception):
+    """The machine did not let a program end that somebody's points depend on."""
+
+
+class Interrupted(Exception):
+    """Everything was ended, and nothing more is started."""
 
 
 _running = set()
+_interrupted = threading.Event()
 
 
 def _end(process):
@@ -38,7 +49,8 @@ def _end(process):
 
 
 def end_everything():
-    """What other threads are running."""
+    """What other threads are running, and what they would go on with."""
+    _interrupted.set()
     for process in list(_running):
         _end(process)
 
@@ -50,27 +62,33 @@ def _kept(file):
 
 def run(command, seconds, memory=MEMORY, written=WRITTEN, stdin=b""):
     """Runs it in a session of its own, with a folder for temporary files of its own. It is late when it has taken so many seconds of a
-    processor, or some times as many have passed. When it has ended, or is late, everything that it has started is ended too. `memory`: None is no limit. `stdin`: bytes that it may read."""
+    processor, and starved when many times as many have passed without that. When it has ended, everything that it has started is ended
+    too. If this process is killed, so is the program; what that had started ends at its own limits. `memory`: None is no limit.
+    `stdin`: bytes that it may read."""
     caps = [f"--fsize={written}", f"--cpu={seconds}:{seconds + 1}", "--core=0", *([f"--as={memory}"] if memory else [])]
     with tempfile.TemporaryDirectory(prefix="ladder-") as folder, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, \
             tempfile.TemporaryFile() as given:
         given.write(stdin)
         given.seek(0)
-        process = subprocess.Popen(["prlimit", *caps, *map(str, command)], stdin=given, stdout=out, stderr=err,
-                                   start_new_session=True, env={**os.environ, "TMPDIR": folder, "LC_ALL": "C.UTF-8"})
+        process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "prlimit", *caps, *map(str, command)],
+                                   stdin=given, stdout=out, stderr=err, start_new_session=True,
+                                   env={**os.environ, "TMPDIR": folder, "LC_ALL": "C.UTF-8"})
         _running.add(process)
-        late = False
+        starved = False
         try:
+            if _interrupted.is_set():
+                raise Interrupted
             process.wait(timeout=PATIENCE * seconds)
         except subprocess.TimeoutExpired:
-            late = True
+            starved = True
         finally:  # of an interrupt, too
             _end(process)
             process.wait()
             _running.discard(process)
         errors = _kept(err)
-        late = late or process.returncode in (-signal.SIGXCPU, -signal.SIGKILL) or "CPU time limit exceeded" in errors
-        return Ended(process.returncode, _kept(out), errors, late)
+        late = process.returncode == -signal.SIGXCPU or "CPU time limit exceeded" in errors
+        starved = not late and (starved or process.returncode == -signal.SIGKILL or "Killed signal terminated" in errors)
+        return Ended(process.returncode, _kept(out), errors, late, starved)
 
 
 class _Filter(ctypes.Structure):

@@ -109,7 +109,9 @@ def _without_comments(text, compiler):
     command = [compiler, "-std=c++20", "-w", "-fdiagnostics-color=never", "-fpreprocessed", "-dD", "-E", "-x", "c++", "-"]
     said = limits.run(command, LEX_SECONDS, stdin=f'# 1 "{name}"\n{text}\n'.encode())
     if said.late:
-        raise Unreadable([f"the preprocessor was still at work after {LEX_SECONDS} s"])
+        raise Unreadable([f"the preprocessor took {LEX_SECONDS} s of the processor's time and was not done"])
+    if said.starved:
+        raise limits.Starved("the preprocessor was ended by the machine, or got no processor for too long")
     if said.code != 0:
         errors = re.findall(rf"^{name}:(\d+):\d+: (?:fatal )?error: (.*)", said.stderr, re.MULTILINE)
         raise Unreadable([f"line {n}: {words}" for n, words in errors] or ["the preprocessor does not understand it"])

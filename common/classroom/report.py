@@ -20,6 +20,8 @@ def verdict_lines(verdict, when, name_the_mistake=True):
         return [*lines, paint("red", "not run"), *("  " + line for line in terminal.plain(verdict.report))]
     if verdict.stage == "void":
         return [*lines, paint("red", "another kernel"), *("  " + line for line in terminal.plain(verdict.report))]
+    if verdict.stage == "not judged":
+        return [*lines, paint("yellow", "not judged: try it again"), *("  " + line for line in terminal.plain(verdict.report))]
     if verdict.stage == "not compiled":
         return [*lines, paint("red", "it does not compile"), *("  " + line for line in terminal.plain(verdict.report))]
     for check in verdict.checks:

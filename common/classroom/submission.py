@@ -33,7 +33,7 @@ def _content(descriptor):
 def text_of(workspace, exercise):
     """The text of the file for an exercise, or None if there is none. Throws Unreadable."""
     try:
-        outer = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        outer = _open(workspace, os.O_DIRECTORY)
         try:
             inner = _open(exercise.folder, os.O_DIRECTORY, outer)
         finally:
@@ -49,10 +49,10 @@ def text_of(workspace, exercise):
     except FileNotFoundError:
         return None
     except OSError as error:
-        link = os.path.islink(os.path.join(workspace, exercise.folder)) or error.errno == errno.ELOOP
+        link = os.path.islink(workspace) or os.path.islink(os.path.join(workspace, exercise.folder)) or error.errno == errno.ELOOP
         raise Unreadable("it is a link, or lies behind one; hand in the file itself" if link
                          else f"it cannot be read: {error.strerror}") from error
     try:
-        return content.decode()
+        return content.decode("utf-8-sig")  # editors on Windows begin files with a mark
     except UnicodeDecodeError as error:
         raise Unreadable(f"it is not text in UTF-8: byte {error.start} is {content[error.start]:#04x}") from error

@@ -27,6 +27,16 @@ def plain(lines, most=200, longest=2000):
     return [shown(line) for line in single[:most]] + ([f"… and more lines: {len(single) - most}"] if len(single) > most else [])
 
 
+def escaped(name):
+    """A name in one line; no two names have the same."""
+    def shown(c):
+        if "\udc80" <= c <= "\udcff":  # a byte that is no UTF-8
+            return f"\\x{ord(c) - 0xdc00:02x}"
+        return "\\\\" if c == "\\" else c if c.isprintable() else f"\\u{ord(c):04x}" if ord(c) < 0x10000 else f"\\U{ord(c):08x}"
+
+    return "".join(map(shown, name))
+
+
 def width():
     return min(shutil.get_terminal_size((100, 24)).columns, 110)
 

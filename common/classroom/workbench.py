@@ -22,7 +22,7 @@ BUILD = pathlib.Path(os.environ.get("LADDER_BUILD_DIR") or exercises.ROOT / "bui
 COMPILE_SECONDS = 60
 TRIAL_SECONDS = 5
 TRIALS_AT_MOST = 24      # as many times as long may all trials of a file take together
-JUDGE_SECONDS = 200
+JUDGE_SECONDS = 600
 OPTIONS = ["-fdiagnostics-color=never", "-fmax-errors=5"]  # beside those of the toolchain
 
 
@@ -48,7 +48,8 @@ class Verdict:
     """What came of a learner's file."""
     exercise: exercises.Exercise
     file: pathlib.Path
-    stage: str             # "refused", "not compiled", "void" (right numbers of another kernel; see floors.py), "judged"
+    stage: str             # "refused", "not compiled", "void" (right numbers of another kernel; see floors.py), "judged",
+                           # "not judged" (the machine's doing, not the file's)
     report: list           # lines, where it was not judged
     checks: list
     trials: int = 0
@@ -94,7 +95,7 @@ def _ask_judge(*arguments):
     if not os.access(judge, os.X_OK):
         raise WorkbenchError(f"the judge cannot be started (there is no {judge}): is a build running? Try again when it is done")
     said = limits.run([judge, *arguments], JUDGE_SECONDS, memory=None)
-    if said.late:
+    if said.late or said.starved:
         raise WorkbenchError(f"the judge was still at work after {JUDGE_SECONDS} s, and was ended")
     if said.code != 0:
         raise WorkbenchError(f"the judge failed (exit code {said.code}): {said.stderr.strip()}")
@@ -188,20 +189,39 @@ def _compile(exercise, file, text):
         result = limits.run(command, COMPILE_SECONDS)
     finally:
         given.take_away(place / "overlay")
-    if result.late:
-        return None, "not compiled", [f"the compiler was still at work after {COMPILE_SECONDS} s: is there a template or a constant without end?"]
-    if result.code != 0:
-        return None, "not compiled", learners_lines(result.stderr, shown)
+    if result.code != 0 or result.starved:
+        return None, *_why_it_does_not_compile(result, shown, place)
     ours = {str(overlay), *(str(place / "overlay" / path) for path in given_files)}
     files = policy.recorded_files(opened.read_text()) - ours
     if complaints := [*policy.complaints_about_files(files, _needed_files(exercise)),
                       *policy.complaints_about_object(compiled, _machines_symbols(tools["runner"]))]:
         return None, "refused", complaints
     linked = limits.run([tools["compiler"], compiled, tools["runner"], *tools["libraries"], "-o", program], COMPILE_SECONDS)
+    if linked.late or linked.starved or linked.code != 0 and not linked.stderr:
+        return None, "not judged", ["the linker was ended by the machine before it was done"]
     if linked.code != 0:
         undefined = [line for line in linked.stderr.splitlines() if "undefined reference" in line]
-        return None, "not compiled", undefined or linked.stderr.splitlines()
+        return None, "not compiled", _without_our_paths(undefined or linked.stderr.splitlines(), place)
     return program, None, None
+
+
+def _without_our_paths(lines, place):
+    """As they are called in the repository, wherever that lies."""
+    return [line.replace(f"{place}/overlay/", "").replace(f"{place}/", "").replace(f"{exercises.ROOT}/", "") for line in lines]
+
+
+def _why_it_does_not_compile(result, shown, place):
+    """(stage, lines)"""
+    if result.late:
+        return "not compiled", [f"the compiler took {COMPILE_SECONDS} s of the processor's time and was not done: is there a template or a "
+                                "constant without end?"]
+    if result.starved:
+        return "not judged", ["the compiler was ended by the machine, or got no processor for too long"]
+    if "File size limit exceeded" in result.stderr:
+        return "not compiled", ["what the compiler made of it is too large: is there an array whose values stand in the file?"]
+    if "internal compiler error" in result.stderr and "signal terminated program" in result.stderr:
+        return "not judged", ["the compiler itself broke down"]
+    return "not compiled", _without_our_paths(learners_lines(result.stderr, shown), place)
 
 
 @dataclasses.dataclass
@@ -337,17 +357,21 @@ def judge(exercise, file, seed, text=None, trial_seconds=TRIAL_SECONDS, progress
     file = pathlib.Path(file)
     if text is None:
         try:
-            text = file.read_text()
+            text = file.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             return Verdict(exercise, file, "refused", [f"the file cannot be read: {error}"], [])
-    if complaints := policy.complaints_about_text(text, exercise.starting_point(), _toolchain()["compiler"], exercise.own_launch,
-                                                  exercise.given_files(exercise.starting_point()).items()):
+    try:
+        complaints = policy.complaints_about_text(text, exercise.starting_point(), _toolchain()["compiler"], exercise.own_launch,
+                                                  tuple((exercise.given_files(exercise.starting_point()) | exercise.given_files(text)).items()))
+    except limits.Starved as error:
+        return Verdict(exercise, file, "not judged", [str(error)], [])
+    if complaints:
         return Verdict(exercise, file, "refused", complaints, [])
     if progress:
         progress("compiling")
     try:
         program, stage, complaint = _compile(exercise, file, text)
-        if complaint:
+        if program is None:
             return Verdict(exercise, file, stage, complaint, [])
         if progress:
             progress("running")
@@ -364,6 +388,8 @@ def tried(exercise, file, program, seed, trial_seconds=TRIAL_SECONDS, jobs=None)
     if not lines or len(lines) != lines[0]["trials"] + 1:
         raise WorkbenchError(f"the judge said {len(lines)} lines, which is not what it announced")
     trials = lines[1:]
+    if starved := next((trial for trial in trials if trial["end"] == "starved"), None):
+        return Verdict(exercise, file, "not judged", [f"{starved['trial']}: the machine did not let it end: {starved['detail']}"], [], len(trials))
     _name_callers(trials, program, file)
     printed = next((trial["printed"] for trial in trials if trial.get("printed")), "")
     for trial in trials:

@@ -225,13 +225,20 @@ class Submissions(unittest.TestCase):
             honest = submissions / "h\udcffnest" / EXERCISE.folder / pathlib.Path(EXERCISE.file).name
             honest.parent.mkdir(parents=True)
             honest.write_text(EXERCISE.solved())
+            marked = submissions / "marked" / EXERCISE.folder / pathlib.Path(EXERCISE.file).name
+            marked.parent.mkdir(parents=True)
+            marked.write_text(EXERCISE.solved(), encoding="utf-8-sig")
+            (submissions / "linked").symlink_to("marked")
+            (submissions / "a file").write_text(EXERCISE.solved())
+            os.mkfifo(submissions / "pipe")
             run = subprocess.run([sys.executable, ROOT / "common/classroom/classroom.py", "grade", EXERCISE.id, "--class", submissions,
                                   "--seed", "7", "--json", grades], capture_output=True, timeout=600, env={**os.environ, "NO_COLOR": "1"})
             self.assertEqual(run.returncode, 1, run.stderr)
             self.assertNotIn(b"\033", run.stdout)
             students = {one["student"]: one for one in json.loads(grades.read_text())["students"]}
-            self.assertEqual(students.pop("h?nest")["points"], 70)
-            self.assertEqual(len(students), len(FILES) + len(PROGRESS) + 1)
+            self.assertEqual(students.pop("h\\xffnest")["points"], 70)
+            self.assertEqual(students.pop("marked")["points"], 70)
+            self.assertEqual(len(students), len(FILES) + len(PROGRESS) + 1 + len({"linked", "a file", "pipe"}))
             for name, one in students.items():
                 with self.subTest(name):
                     self.assertEqual(one["points"], 0)
