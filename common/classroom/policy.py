@@ -324,6 +324,8 @@ class Endless(Exception):
 def _inspected(command, stdin=""):
     """Lines. A name may be short in the object, and longer than any memory in words."""
     said = limits.run(command, INSPECTION_SECONDS, written=limits.SAID, stdin=stdin.encode())
+    if said.starved:
+        raise limits.Starved(f"{command[0]} was ended by the machine, or got no processor for too long")
     if said.late or said.code != 0:
         raise Endless
     return said.stdout.split("\n")[:-1]

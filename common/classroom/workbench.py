@@ -363,19 +363,18 @@ def judge(exercise, file, seed, text=None, trial_seconds=TRIAL_SECONDS, progress
     try:
         complaints = policy.complaints_about_text(text, exercise.starting_point(), _toolchain()["compiler"], exercise.own_launch,
                                                   tuple((exercise.given_files(exercise.starting_point()) | exercise.given_files(text)).items()))
-    except limits.Starved as error:
-        return Verdict(exercise, file, "not judged", [str(error)], [])
-    if complaints:
-        return Verdict(exercise, file, "refused", complaints, [])
-    if progress:
-        progress("compiling")
-    try:
+        if complaints:
+            return Verdict(exercise, file, "refused", complaints, [])
+        if progress:
+            progress("compiling")
         program, stage, complaint = _compile(exercise, file, text)
         if program is None:
             return Verdict(exercise, file, stage, complaint, [])
         if progress:
             progress("running")
         return tried(exercise, file, program, seed, trial_seconds, jobs)
+    except limits.Starved as error:
+        return Verdict(exercise, file, "not judged", [str(error)], [])
     finally:
         shutil.rmtree(_place(exercise, file), ignore_errors=True)
 
