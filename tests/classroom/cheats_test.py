@@ -71,8 +71,9 @@ class Cheats(unittest.TestCase):
         first, second = (workbench.judge(EXERCISE, self.file, seed=seed).checks for seed in (7, 8))
         self.assertEqual([(check.title, check.passed, check.trial) for check in first], [(check.title, check.passed, check.trial) for check in second])
         self.assertTrue({check.passed for check in first} == {True, False})
+        budgets = {budget.name for budget in EXERCISE.budgets}  # not looked at where results are wrong
         for one, other in zip(first, second):
-            self.assertTrue(one.passed or one.report != other.report, one.title)
+            self.assertTrue(one.passed or one.title in budgets or one.report != other.report, one.title)
 
     def test_files_that_are_no_kernels(self):
         for text in ("", "this is not C++\n", "\0\0\0"):
