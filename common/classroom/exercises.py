@@ -118,7 +118,7 @@ class Exercise:
             path = waiting.pop()
             text = self.starting_point() if path == self.file else (ROOT / path).read_text()
             for inner in re.findall(r'^#include "([^"]+)"', text, re.MULTILINE):
-                if inner not in found and (ROOT / inner).exists():
+                if inner not in found and (inner == self.file or (ROOT / inner).exists()):  # a hand-out has it elsewhere
                     found.add(inner)
                     waiting.append(inner)
         return found - {self.file}
