@@ -162,7 +162,9 @@ class HandedOut(unittest.TestCase):
                                     "--seed", str(student_copy.SEED), "--json", str(workspace / "grades.json"), "--require", "0"],
                                    capture_output=True, text=True, env={**os.environ, "LADDER_BUILD_DIR": str(where)}, timeout=600, check=True)
                     checks = json.loads((workspace / "grades.json").read_text())["exercises"][0]["checks"]
-                    said[root] = [(c["title"], c["points"], c["trial"], c["report"][:1], c["mistake"]) for c in checks]
+                    # Of exercises that answer with numbers alone, the recording has only these, and fewer words.
+                    words = exercise.suite["problem"] == "attention"
+                    said[root] = [(c["title"], c["points"], c["trial"], c["report"][:1] if words else [], c["mistake"]) for c in checks]
                 self.assertTrue(said[ROOT], name)
                 self.assertEqual(said[ROOT], said[self.folder], name)
 
