@@ -1,5 +1,6 @@
 #include "tests/mutants/trials.h"
 
+#include <cmath>
 #include <iterator>
 #include <limits>
 #include <tuple>
@@ -81,6 +82,18 @@ AssertionResult codes_are_right(int64_t queries, int64_t keys, Mask mask, torch:
     const torch::Tensor size = at::pow(2.0, at::arange(keys).div(128, "floor") * growth).view({keys, 1});
     const torch::Tensor v = (fp8::with_outliers({1, 1, keys, 40}, dtype) * size).to(dtype);
     return fp8::agrees_with_its_codes(q, (k * size).to(dtype), v, {.scale = scale, .mask = mask}, how);
+}
+
+/// Keys in the middle have some 2^4.35 times the weight of others, from whichever end a kernel comes to them, and other
+/// values.
+AssertionResult scores_that_rise_are_right(torch::ScalarType dtype) {
+    const simt::ScopedCpuDevice imitated(small_h100());
+    const int64_t a_third = 256, head_dim = 64;
+    const torch::Tensor third = at::arange(3 * a_third).div(a_third, "floor").view({1, 1, 3 * a_third, 1}),
+                        in_the_middle = third.eq(1).expand({1, 1, 3 * a_third, head_dim}).to(at::kFloat);
+    return fp8::agrees_with_its_codes(at::ones({1, 1, 70, head_dim}, dtype),
+                                      (in_the_middle * (4.35 * std::log(2.0) / double(head_dim))).to(dtype),
+                                      (2.0 * in_the_middle - 1.0).to(dtype), {.scale = 1.0}, {.rotated = false});
 }
 
 /// Rotated, turned and rounded, Q K^T is what it was.
@@ -179,6 +192,7 @@ std::vector<Trial> trials(torch::ScalarType dtype) {
             return moves_what_the_formula_says(entry, formula, dtype);
         }));
     }
+    trials.push_back(trial("fp8_scores_rise", [dtype] { return scores_that_rise_are_right(dtype); }));
     trials.push_back(
         trial("fp8_bottom_right", [dtype] { return codes_are_right(70, 330, Mask::causal_bottom_right, dtype); }));
     trials.push_back(trial("fp8_many_tiles", [dtype] { return codes_are_right(200, 900, Mask::none, dtype); }));
