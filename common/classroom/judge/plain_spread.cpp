@@ -26,6 +26,13 @@ std::vector<int64_t> wrong_along(const Compared& compared, std::size_t dimension
     return indices;
 }
 
+/// "second", "4th", "23rd"
+std::string ordinal(int64_t n) {
+    if (n == 2) return "second";
+    const bool is_teen = n / 10 % 10 == 1;
+    return fmt::format("{}{}", n, is_teen ? "th" : n % 10 == 1 ? "st" : n % 10 == 2 ? "nd" : n % 10 == 3 ? "rd" : "th");
+}
+
 /// "row 5 of 97", "rows 33 to 96 of 97 (the last)", "every second row"; empty where all are wrong.
 std::string part_of(const std::vector<int64_t>& wrong, int64_t extent, const std::string& one,
                     const std::string& many) {
@@ -41,7 +48,7 @@ std::string part_of(const std::vector<int64_t>& wrong, int64_t extent, const std
     const int64_t step = wrong[1] - wrong[0];
     bool even_steps = step > 1;
     for (std::size_t n = 1; n < wrong.size(); ++n) even_steps = even_steps && wrong[n] - wrong[n - 1] == step;
-    if (even_steps) return fmt::format("in every {}th {} from {} on", step, one, wrong.front());
+    if (even_steps) return fmt::format("in every {} {} from {} on", ordinal(step), one, wrong.front());
     const auto listed = std::min<std::size_t>(wrong.size(), 6);
     return fmt::format("in {} of {} {}: {}{}", count, extent, many,
                        fmt::join(wrong.begin(), wrong.begin() + listed, ", "), listed < wrong.size() ? ", …" : "");
