@@ -76,11 +76,13 @@ template <class T, int N, class Sees>
 __device__ __forceinline__ void add_left_out(simt::Accumulator<N>& sums, const simt::GlobalTensor<const T, 2>& X,
                                              int first, int rows, int first_column, float weight, const Sees& sees) {
     using Pair = simt::Vector<T, 2>;
+    // Said to be known here alone: or nvcc works out N / 8 columns in advance, and spills what every step needs.
+    const int own_column = simt::same_in_warp(first_column) + int(threadIdx.x) % 4 * 2;
 #pragma unroll 1
     for (int row = first; row < min(first + rows, int(X.extent(0))); ++row) {
 #pragma unroll
         for (int c = 0; c < N / 8; ++c) {
-            const int column = first_column + 8 * c + int(threadIdx.x) % 4 * 2;
+            const int column = own_column + 8 * c;
             if (column >= int(X.extent(1))) continue;
             const Pair pair = X.template vec<Pair>(row, column);
 #pragma unroll

@@ -74,17 +74,17 @@ std::vector<std::string> this_test() {
                 "' --gtest_filter=" + test.test_suite_name() + '.' + test.name() + " >/dev/null"};
 }
 
-/// All ranks' programs have come so far, however long a busy machine takes to start them.
-void meet(const Place& place, Board& board) {
-    board.put("started/" + std::to_string(place.rank), "");
-    for (int rank = 0; rank < place.ranks; ++rank) board.look("started/" + std::to_string(rank), kStart);
+/// All ranks have come so far, to what `where` names, however long a busy machine takes to bring them there.
+void meet(const std::string& where, const Place& place, Board& board) {
+    board.put(where + '/' + std::to_string(place.rank), "");
+    for (int rank = 0; rank < place.ranks; ++rank) board.look(where + '/' + std::to_string(rank), kStart);
 }
 
 using Body = std::function<void(Place, const std::shared_ptr<Board>&)>;
 
 [[noreturn]] void be_rank(const Place& place, const Body& body) {
     const auto board = board_of(place, kStart);
-    meet(place, *board);
+    meet("started", place, *board);
     const auto start = std::chrono::steady_clock::now();
     int status = EXIT_SUCCESS;
     try {
@@ -173,11 +173,12 @@ TEST(RanksThatFail, TheRankThatKeepsTheBoardIsNamed) {
         if (place.rank == 0) {
             board = board_kept_here(port);
             launchers->put("port", std::to_string(port));
-            signal_soon(SIGKILL);
         } else {
-            port = std::stoi(launchers->look("port", kPatience).value());
+            port = std::stoi(launchers->look("port", kStart).value());
             board = board_at(place.host, port, false, "rank 0", kPatience);
         }
+        meet("at rank 0's board", place, *launchers);  // who comes when it has ended cannot know that it was there
+        if (place.rank == 0) signal_soon(SIGKILL);
         work("", place, board, kRounds);
     });
     for (int rank = 1; rank < kRanks; ++rank) {

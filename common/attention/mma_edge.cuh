@@ -48,23 +48,24 @@ __device__ __forceinline__ bool holds_non_finite(const Tile& tile) {
     return __syncthreads_or((carries & kCarries) != 0) != 0;
 }
 
-/// What multiply_values does, for a tile that holds infinities or NaN, and not every row sees every key. A key that a
-/// row does not see has a weight of 0, but 0 * NaN is NaN, and it must not reach the row whatever it holds. So what is
-/// finite is multiplied as ever, to the bit, and the rest key by key: only rows that see a key take its product. Slow,
-/// and for almost nobody.
-template <class T, int B_c, int M, int Columns, class Weight, class Tile>
-__device__ __forceinline__ void multiply_visible_values(simt::FragmentC (&O_i)[M][Columns], const Weight& weight,
-                                                        const Tile& V_j, const int (&visible)[M][2]) {
+/// What multiply_values does, sum += W X, for a tile X of K rows that holds infinities or NaN, where not every row of W
+/// sees every row of X: sees(m, h, k) says whether row (m, h) of the lane's fragments sees row k. What it does not see
+/// has a weight of 0, but 0 * NaN is NaN, and it must not reach the row whatever it holds. So what is finite is
+/// multiplied as ever, to the bit, and the rest row by row: only who sees a row takes its product. Slow, and for almost
+/// nobody.
+template <class T, int K, int M, int Columns, class Weight, class Tile, class Sees>
+__device__ __forceinline__ void multiply_seen(simt::FragmentC (&sum)[M][Columns], const Weight& weight, const Tile& X,
+                                              const Sees& sees) {
     const int lane = threadIdx.x % 32;
 #pragma unroll
-    for (int k = 0; k < B_c / 16; ++k) {
-        simt::FragmentA<T> p[M];
+    for (int k = 0; k < K / 16; ++k) {
+        simt::FragmentA<T> w[M];
 #pragma unroll
-        for (int m = 0; m < M; ++m) p[m] = weight(m, k);
+        for (int m = 0; m < M; ++m) w[m] = weight(m, k);
 #pragma unroll
         for (int c = 0; c < Columns; c += 2) {
             simt::FragmentB<T> b[2], rest[2];
-            simt::ldmatrix_trans(b, V_j.block(16 * k, 8 * c));
+            simt::ldmatrix_trans(b, X.block(16 * k, 8 * c));
 #pragma unroll
             for (int side = 0; side < 2; ++side) {
 #pragma unroll
@@ -74,28 +75,35 @@ __device__ __forceinline__ void multiply_visible_values(simt::FragmentC (&O_i)[M
                     b[side].registers[r] = bits & ~not_finite<T>(bits);
                 }
 #pragma unroll
-                for (int m = 0; m < M; ++m) simt::mma_m16n8k16(O_i[m][c + side], p[m], b[side]);
+                for (int m = 0; m < M; ++m) simt::mma_m16n8k16(sum[m][c + side], w[m], b[side]);
             }
 #pragma unroll 1
-            for (int key = 0; key < 16; ++key) {
-                // Registers hold keys 2 (lane % 4) and the next, and those 8 keys on: the lower half is the lower key.
-                const std::uint32_t half = key / 2 % 4 == lane % 4 ? 0xffffu << key % 2 * 16 : 0;
-                const std::uint32_t low = key < 8 ? half : 0, high = key < 8 ? 0 : half;
+            for (int row = 0; row < 16; ++row) {
+                // Registers hold rows 2 (lane % 4) and the next, and those 8 on: the lower half is the lower row.
+                const std::uint32_t half = row / 2 % 4 == lane % 4 ? 0xffffu << row % 2 * 16 : 0;
+                const std::uint32_t low = row < 8 ? half : 0, high = row < 8 ? 0 : half;
 #pragma unroll
                 for (int side = 0; side < 2; ++side) {
-                    const simt::FragmentB<T> of_key = {{rest[side].registers[0] & low, rest[side].registers[1] & high}};
+                    const simt::FragmentB<T> of_row = {{rest[side].registers[0] & low, rest[side].registers[1] & high}};
 #pragma unroll
                     for (int m = 0; m < M; ++m) {
-                        simt::FragmentC sum = O_i[m][c + side];
-                        simt::mma_m16n8k16(sum, p[m], of_key);
+                        simt::FragmentC product = sum[m][c + side];
+                        simt::mma_m16n8k16(product, w[m], of_row);
 #pragma unroll
                         for (int e = 0; e < 4; ++e)
-                            if (16 * k + key < visible[m][e / 2]) O_i[m][c + side].element[e] = sum.element[e];
+                            if (sees(m, e / 2, 16 * k + row)) sum[m][c + side].element[e] = product.element[e];
                     }
                 }
             }
         }
     }
+}
+
+/// The same for values, of which row (m, h) sees the first visible[m][h].
+template <class T, int B_c, int M, int Columns, class Weight, class Tile>
+__device__ __forceinline__ void multiply_visible_values(simt::FragmentC (&O_i)[M][Columns], const Weight& weight,
+                                                        const Tile& V_j, const int (&visible)[M][2]) {
+    multiply_seen<T, B_c>(O_i, weight, V_j, [&](int m, int h, int key) { return key < visible[m][h]; });
 }
 
 }  // namespace ladder::SIMT_MACHINE

@@ -42,6 +42,15 @@ void Traffic::end_block() {
 Traffic::Listening::Listening() { std::atomic_ref(mark_listeners).fetch_add(1, std::memory_order_relaxed); }
 Traffic::Listening::~Listening() { std::atomic_ref(mark_listeners).fetch_sub(1, std::memory_order_relaxed); }
 
+// Into each way to count, since every access comes by here.
+[[gnu::always_inline]] inline void Traffic::record(const Instruction& instruction, std::uint64_t address, int thread) {
+    Asked& last = asked_[unsigned(instruction.site.line() + 7 * instruction.kind) % asked_.size()];
+    const std::uint32_t number = last.instruction == instruction ? last.number : number_anew(instruction, last);
+    warps_[thread / 32].record(thread % 32, number, address);
+}
+
+void Traffic::count_mark(int thread, SourceSite site) { record({site, kMark, 0}, 0, thread); }
+
 void Traffic::count(int shared_kind, std::size_t offset, std::size_t bytes, int thread, SourceSite site) {
     const bool write = shared_kind == kSharedWrite;
     if (AccessListener* const listener = listener_)
@@ -86,13 +95,7 @@ void Traffic::count_bulk(bool write, std::size_t offset, std::size_t bytes, int 
     if (recorder_) recorder_->shared(write, offset, bytes, thread, site);
 }
 
-void Traffic::record(const Instruction& instruction, std::uint64_t address, int thread) {
-    warps_[thread / 32].record(thread % 32, number_of(instruction), address);
-}
-
-std::uint32_t Traffic::number_of(const Instruction& instruction) {
-    Asked& last = asked_[instruction.site.line() % asked_.size()];
-    if (last.instruction == instruction) return last.number;
+std::uint32_t Traffic::number_anew(const Instruction& instruction, Asked& last) {
     const auto [known, is_new] = numbers_.try_emplace(instruction, std::uint32_t(instructions_.size()));
     if (is_new) {
         instructions_.push_back(instruction);

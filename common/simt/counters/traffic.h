@@ -78,7 +78,7 @@ class Traffic {
 
     /// `thread` comes by an `if` of the kernel.
     void mark(int thread, SourceSite site) {
-        if (marks_) record({site, kMark, 0}, 0, thread);
+        if (marks_) count_mark(thread, site);
     }
 
     void block_barrier() { ++sum_.block_barriers; }
@@ -114,14 +114,20 @@ class Traffic {
     struct InstructionHash {
         std::size_t operator()(const Instruction&) const;
     };
+    /// What was asked for last, by line and kind: threads come by few lines many times, and so spare themselves the hash.
+    struct Asked {
+        Instruction instruction{.site = {}, .bytes = -1};
+        std::uint32_t number = 0;
+    };
 
     void count(int shared_kind, std::size_t offset, std::size_t bytes, int thread, SourceSite site);
     void count(bool write, int tensor, const void* address, std::size_t bytes, int thread, SourceSite site,
                Lanes lanes = Lanes::together);
     void count_bulk(bool write, int tensor, const void* address, std::size_t bytes, int thread, SourceSite site);
     void count_bulk(bool write, std::size_t offset, std::size_t bytes, int thread, SourceSite site);
+    void count_mark(int thread, SourceSite site);
     void record(const Instruction& instruction, std::uint64_t address, int thread);
-    std::uint32_t number_of(const Instruction& instruction);
+    std::uint32_t number_anew(const Instruction& instruction, Asked& last);
     void evaluate(LaneStreams& warp);
     void count_in_doubt(LaneStreams& warp);
     static RequestCost cost_of(const LaneStreams::Request& request, const Instruction& instruction);
@@ -138,11 +144,6 @@ class Traffic {
     Counters sum_;
     std::array<TensorTraffic, kMaxTensorNames> tensors_{};  // unnamed until taken
     std::unordered_map<Instruction, std::uint32_t, InstructionHash> numbers_;
-    /// What was asked for last, by line: threads come by few lines many times, and so spare themselves the hash.
-    struct Asked {
-        Instruction instruction{.site = {}, .bytes = -1};
-        std::uint32_t number = 0;
-    };
     std::array<Asked, 64> asked_;
     std::vector<Instruction> instructions_;
     std::vector<LaneStreams::Origin> origins_;  // of instructions_

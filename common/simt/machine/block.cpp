@@ -188,7 +188,7 @@ void Block::finish_thread() {
 
 void Block::read_shared_vector(SharedMemory::Elements elements, SourceSite site) {
     traffic.shared(false, elements.offset(), elements.bytes(), current_thread_, site);
-    shared.read(elements, current_thread_, warp_interval_, site);
+    if (!shared.open_to_reader(elements)) shared.read(elements, current_thread_, warp_interval_, site);
 }
 
 void* Block::arena_bytes(std::size_t offset, std::size_t bytes) {

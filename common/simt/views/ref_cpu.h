@@ -1,7 +1,5 @@
 #pragma once
 
-#include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -21,8 +19,8 @@ inline namespace cpu {
 /// What a view's element access gives: it knows whether the program reads or writes, and tells the machine. It lives
 /// for one expression: `auto x = tile(r, c)` does not read, so nothing can be done with such an x. Write `float x = …`.
 ///
-/// Elements come and go as bytes: a kernel's own type, whose functions could keep the address of what they are called
-/// for, meets copies alone.
+/// Elements that are no numbers come and go as bytes: a kernel's own type, whose functions could keep the address of
+/// what they are called for, meets copies alone.
 template <class T, class Memory>
 class Ref {
     using Value = std::remove_const_t<T>;
@@ -67,13 +65,21 @@ class Ref {
   private:
     [[gnu::always_inline]] Value read() const {
         memory_.note_read(element_, sizeof(T));
-        std::array<std::byte, sizeof(T)> bytes;
-        std::memcpy(&bytes, memory_.place_of(element_), sizeof(T));
-        return std::bit_cast<Value>(bytes);
+        if constexpr (std::is_arithmetic_v<Value>) return *memory_.place_of(element_);
+        union Copy {
+            Copy() {}  // Value's own constructor has no part in it
+            Value value;
+        } copy;
+        std::memcpy(static_cast<void*>(&copy), memory_.place_of(element_), sizeof(T));
+        return copy.value;
     }
     [[gnu::always_inline]] void write(const Value& value) const {
         memory_.note_write(element_, sizeof(T));
-        std::memcpy(static_cast<void*>(memory_.place_of(element_)), std::addressof(value), sizeof(T));
+        T* place = memory_.place_of(element_);
+        if constexpr (std::is_arithmetic_v<Value>)
+            *place = value;
+        else
+            std::memcpy(static_cast<void*>(place), std::addressof(value), sizeof(T));
     }
 
     T* element_;
