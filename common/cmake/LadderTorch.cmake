@@ -71,6 +71,15 @@ target_compile_definitions(ladder_torch INTERFACE AT_PER_OPERATOR_HEADERS)  # it
 # PyTorch's. --no-as-needed: operators register themselves when their library is loaded, though nothing refers to it by name.
 execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libstdc++.so
                 OUTPUT_VARIABLE LADDER_LIBSTDCXX OUTPUT_STRIP_TRAILING_WHITESPACE)
+# A compiler may come with libstdc++ as an archive only. A program with that in it, and libtorch's shared one beside it, has two of
+# std::cerr, of which one is never made: libtorch's first warning would end it. So it takes the shared one that libtorch takes.
+if(NOT IS_ABSOLUTE "${LADDER_LIBSTDCXX}")
+    find_library(LADDER_SHARED_LIBSTDCXX libstdc++.so.6)
+    mark_as_advanced(LADDER_SHARED_LIBSTDCXX)
+    if(LADDER_SHARED_LIBSTDCXX)
+        set(LADDER_LIBSTDCXX "${LADDER_SHARED_LIBSTDCXX}")
+    endif()
+endif()
 target_link_libraries(ladder_torch INTERFACE
     "${LADDER_LIBSTDCXX}" -Wl,--no-as-needed "${LADDER_TORCH_LIBRARY_torch}" "${LADDER_TORCH_LIBRARY_torch_cpu}" "${LADDER_TORCH_LIBRARY_c10}")
 

@@ -52,6 +52,16 @@ class NcclEngine : public Engine {
         group_ = c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, ranks, options);
     }
 
+    /// c10d wants to be told that a group ends well, and complains of every other end.
+    ~NcclEngine() override {
+        if (abandoned_) return;
+        try {
+            group_->shutdown();
+        } catch (const std::exception&) {  // what went wrong was said where somebody waited for it
+            group_->abort();
+        }
+    }
+
     std::vector<std::unique_ptr<Delivery>> begin(const std::vector<Message>& sent,
                                                  const std::vector<Message>& received) override {
         std::vector<at::Tensor> tensors;
@@ -71,9 +81,13 @@ class NcclEngine : public Engine {
         return way;
     }
 
-    void abandon() override { group_->abort(); }
+    void abandon() override {
+        abandoned_ = true;
+        group_->abort();
+    }
 
   private:
+    bool abandoned_ = false;
     c10::intrusive_ptr<c10d::ProcessGroupNCCL> group_;
 };
 
