@@ -34,9 +34,9 @@ AttentionGradients call(const Entry& entry, const Given& g, DqGather gather, boo
                       with_dlse ? std::optional(g.dlse) : std::nullopt);
 }
 
-void matches_oracle(const Entry& entry, const AttentionCase& problem, bool with_dlse) {
-    SCOPED_TRACE(describe(problem));
-    const Given g = given(problem);
+namespace {
+
+void gradients_match_oracle(const Entry& entry, const Given& g, bool with_dlse) {
     for (const DqGather gather : kGathers) {
         const MemoryWatch watch({{"q", g.q}, {"k", g.k}, {"v", g.v}, {"dout", g.dout}, {"out", g.out}, {"lse", g.lse}});
         const Comparison verdict =
@@ -46,6 +46,34 @@ void matches_oracle(const Entry& entry, const AttentionCase& problem, bool with_
                                     << verdict.report;
         EXPECT_TRUE(watch.written().empty()) << watch.written().front() << ": the entry wrote to its input";
     }
+}
+
+}  // namespace
+
+void matches_oracle(const Entry& entry, const AttentionCase& problem, bool with_dlse) {
+    SCOPED_TRACE(describe(problem));
+    gradients_match_oracle(entry, given(problem), with_dlse);
+}
+
+void gradients_with_strides_of_their_own_match_oracle(const Entry& entry) {
+    constexpr int64_t batch = 2, heads = 2, length = 150;
+    for (const auto dtype : entry.dtypes)
+        for (const int64_t head_dim : {64, 128}) {
+            Given g = given({.batch = batch,
+                             .query_heads = heads,
+                             .kv_heads = heads,
+                             .query_length = length,
+                             .key_length = length,
+                             .head_dim = head_dim,
+                             .dtype = dtype,
+                             .options = {.mask = Mask::causal_bottom_right}});
+            const torch::Tensor memory = at::full({length, 2 * batch, heads, head_dim},
+                                                  std::numeric_limits<float>::quiet_NaN(), g.dout.options());
+            const torch::Tensor dout = memory.slice(1, 0, 2 * batch, 2).permute({1, 2, 0, 3});
+            g.dout = dout.copy_(g.dout);
+            SCOPED_TRACE("head dimension " + std::to_string(head_dim));
+            gradients_match_oracle(entry, g, /*with_dlse=*/false);
+        }
 }
 
 void many_tiles_of_every_size_match_oracle(const Entry& entry, int64_t query_length, int64_t key_length) {

@@ -44,6 +44,10 @@ void matches_oracle(const Entry& entry, const reference::AttentionCase& problem,
 /// are short where D is large.
 void many_tiles_of_every_size_match_oracle(const Entry& entry, int64_t query_length, int64_t key_length);
 
+/// FlashAttention's test_flash_attn_bwd_transpose: dO comes with the sequence outside the batch, and of every other
+/// sequence only, while all else is contiguous.
+void gradients_with_strides_of_their_own_match_oracle(const Entry& entry);
+
 /// Two calls with a second pass give the same bits.
 void repeats_bitwise(const Entry& entry, const std::vector<reference::AttentionCase>& cases);
 

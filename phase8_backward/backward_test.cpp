@@ -72,6 +72,8 @@ TEST(Backward, MovesWhatThePageSays) {
 
 TEST(Backward, ManyTilesOfEverySizeMatchOracle) { many_tiles_of_every_size_match_oracle(kPlain, 101, 135); }
 
+TEST(Backward, GradientsWithStridesOfTheirOwnMatchOracle) { gradients_with_strides_of_their_own_match_oracle(kPlain); }
+
 TEST(Backward, RepeatsBitwise) { repeats_bitwise(kPlain, some_cases()); }
 
 TEST(Backward, RowsThatSeeNothingGetZero) { rows_that_see_nothing_get_zero(kPlain); }

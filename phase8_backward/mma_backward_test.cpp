@@ -82,6 +82,8 @@ TEST(MmaBackward, ManyTilesOfEverySizeMatchOracle) {
     }
 }
 
+TEST(MmaBackward, GradientsWithStridesOfTheirOwnMatchOracle) { gradients_with_strides_of_their_own_match_oracle(kMma); }
+
 TEST(MmaBackward, RepeatsBitwise) { repeats_bitwise(kMma, in_16_bits(some_cases())); }
 
 TEST(MmaBackward, RowsThatSeeNothingGetZero) { rows_that_see_nothing_get_zero(kMma); }
