@@ -49,9 +49,12 @@ AttentionGradients backward(const LossOfQueries& loss, const torch::Tensor& k, c
     const KeysAndValues all{gathered(k, whole.key_length, group, options.parts),
                             gathered(v, whole.key_length, group, options.parts)};
     const auto in_float32 = loss.q.options().dtype(torch::kFloat32);
-    torch::Tensor dq = at::zeros(loss.q.sizes(), in_float32);
-    KeysAndValues d_all{at::zeros(all.k.sizes(), in_float32), at::zeros(all.v.sizes(), in_float32)};
-    add_gradients(dq, d_all, loss, all, blocks_of(whole, group, options), options.attention.scale);
+    const torch::Tensor dq = at::zeros(loss.q.sizes(), in_float32);
+    const KeysAndValues d_all{at::zeros(all.k.sizes(), in_float32), at::zeros(all.v.sizes(), in_float32)};
+    const std::vector<Block> blocks = blocks_of(whole, group, options);
+    const auto of_blocks = gradients_of(loss, all, blocks, options.attention.scale);
+    add_query_gradients(dq, blocks, of_blocks);
+    add_key_gradients(d_all, blocks, of_blocks);
     return {.dq = dq.to(loss.q.scalar_type()),
             .dk = sum_of_all(d_all.k, k, group, options.parts),
             .dv = sum_of_all(d_all.v, v, group, options.parts)};

@@ -18,7 +18,8 @@ namespace ladder::SIMT_MACHINE {
 ///
 /// Changed since phase 5: there all parts lie side by side, and one kernel reads them together. Here they come one
 /// after another, and a rank must not keep more than one, however many ranks there are. So the sum stays where it is
-/// and each part is added to it: in float32, since it is rounded once for each rank.
+/// and each part is added to it: in float32, since it is rounded once for each rank. The first part is the first sum,
+/// as it is, and the last sum is rounded to what the parts have.
 ///
 ///   grid    x = ceil(S / 8), y = H, z = B
 ///   block   8 warps of 32 threads: warp w owns row 8 x + w, lane k its columns k, k + 32, …
@@ -27,19 +28,19 @@ namespace ladder::SIMT_MACHINE {
 
 inline constexpr int kMergeRows = 8;  ///< of a block
 
-/// What the kernel is given.
-template <class T>
+/// What the kernel is given: parts of T, a sum of Before, and room for one of After.
+template <class T, class Before, class After>
 struct MergeTensors {
-    simt::GlobalTensor<const float, 4> O_before;    ///< [B, H, S, D]
+    simt::GlobalTensor<const Before, 4> O_before;   ///< [B, H, S, D]
     simt::GlobalTensor<const float, 3> LSE_before;  ///< [B, H, S]
     simt::GlobalTensor<const T, 4> O_p;             ///< [B, H, S, D]
     simt::GlobalTensor<const float, 3> LSE_p;       ///< [B, H, S]
-    simt::GlobalTensor<float, 4> O;                 ///< [B, H, S, D]: the memory of O_before
+    simt::GlobalTensor<After, 4> O;                 ///< [B, H, S, D]: the memory of O_before, or other
     simt::GlobalTensor<float, 3> LSE;               ///< [B, H, S]: the memory of LSE_before
 };
 
-template <class T, int D>
-__global__ void __launch_bounds__(32 * kMergeRows) merge_kernel(MergeTensors<T> t) {
+template <class T, class Before, class After, int D>
+__global__ void __launch_bounds__(32 * kMergeRows) merge_kernel(MergeTensors<T, Before, After> t) {
     const int lane = threadIdx.x % 32, row = blockIdx.x * kMergeRows + threadIdx.x / 32;
     const int h = blockIdx.y, b = blockIdx.z;
     const auto O_before = t.O_before.slice(b, h);
@@ -66,13 +67,13 @@ __global__ void __launch_bounds__(32 * kMergeRows) merge_kernel(MergeTensors<T> 
         const int c = lane + 32 * i;
         const bool exists = c < int(O.extent(1));
         // BEGIN SOLUTION weights: the weighted mean
-        O_row[i] = exists ? (kept.of(O_before(row, c)) + added.of(float(O_p(row, c)))) / s : 0.0f;
+        O_row[i] = exists ? (kept.of(float(O_before(row, c))) + added.of(float(O_p(row, c)))) / s : 0.0f;
         //= O_row[i] = exists ? float(O_p(row, c)) : 0.0f;
         // END SOLUTION weights
     }
 #pragma unroll
     for (int i = 0; i < D / 32; ++i)
-        if (const int c = lane + 32 * i; c < int(O.extent(1))) O(row, c) = O_row[i];
+        if (const int c = lane + 32 * i; c < int(O.extent(1))) O(row, c) = After(O_row[i]);
     __syncwarp();  // every lane has read the row's LSE before lane 0 writes the new one
     // BEGIN SOLUTION weights: its LSE
     if (lane == 0) LSE(row) = m + logf(s);
@@ -83,25 +84,40 @@ __global__ void __launch_bounds__(32 * kMergeRows) merge_kernel(MergeTensors<T> 
 /// O and LSE once each way, O_p and LSE_p once; each lane of a warp reads LSE and LSE_p, in one access.
 GlobalBytes merge_bytes(const MergeArguments& a) {
     const std::uint64_t rows = a.batch() * a.heads() * a.rows(), elements = rows * a.head_dim();
-    return {.read = elements * (sizeof(float) + element_bytes(a.out_part.type)) + rows * 32 * 2 * sizeof(float),
-            .written = elements * sizeof(float) + rows * sizeof(float)};
+    const std::uint64_t of_O_read = element_bytes(a.out_before.type) + element_bytes(a.out_part.type);
+    return {.read = elements * of_O_read + rows * 32 * 2 * sizeof(float),
+            .written = elements * element_bytes(a.out.type) + rows * sizeof(float)};
 }
 
-/// Launches the kernel compiled for the part's dtype and the head dimension.
+/// Calls `use(std::type_identity<E>())` with float, or with T, which a sum has at first and in the end.
+template <class T, class Use>
+void with_sum_type(simt::ElementType type, Use&& use) {
+    if (type == simt::ElementType::f32)
+        use(std::type_identity<float>());
+    else
+        use(std::type_identity<T>());
+}
+
+/// Launches the kernel compiled for the dtypes of the part and of both sums, and the head dimension.
 void launch_merge(const MergeArguments& a) {
     with_element_type(a.out_part.type, [&]<class T>(std::type_identity<T>) {
-        with_head_dim(a.head_dim(), [&]<int D>(std::integral_constant<int, D>) {
-            cudaLaunchConfig_t config{};
-            config.gridDim = dim3(ceil_div(a.rows(), kMergeRows), unsigned(a.heads()), unsigned(a.batch()));
-            config.blockDim = dim3(32 * kMergeRows);
-            config.stream = static_cast<cudaStream_t>(a.stream);
-            simt::launch("merge_kernel", config, merge_kernel<T, D>,
-                         MergeTensors<T>{.O_before = simt::global_tensor<const float, 4>(a.out_before),
-                                         .LSE_before = simt::global_tensor<const float, 3>(a.lse_before),
-                                         .O_p = simt::global_tensor<const T, 4>(a.out_part),
-                                         .LSE_p = simt::global_tensor<const float, 3>(a.lse_part),
-                                         .O = simt::global_tensor<float, 4>(a.out),
-                                         .LSE = simt::global_tensor<float, 3>(a.lse)});
+        with_sum_type<T>(a.out_before.type, [&]<class Before>(std::type_identity<Before>) {
+            with_sum_type<T>(a.out.type, [&]<class After>(std::type_identity<After>) {
+                with_head_dim(a.head_dim(), [&]<int D>(std::integral_constant<int, D>) {
+                    cudaLaunchConfig_t config{};
+                    config.gridDim = dim3(ceil_div(a.rows(), kMergeRows), unsigned(a.heads()), unsigned(a.batch()));
+                    config.blockDim = dim3(32 * kMergeRows);
+                    config.stream = static_cast<cudaStream_t>(a.stream);
+                    simt::launch(
+                        "merge_kernel", config, merge_kernel<T, Before, After, D>,
+                        MergeTensors<T, Before, After>{.O_before = simt::global_tensor<const Before, 4>(a.out_before),
+                                                       .LSE_before = simt::global_tensor<const float, 3>(a.lse_before),
+                                                       .O_p = simt::global_tensor<const T, 4>(a.out_part),
+                                                       .LSE_p = simt::global_tensor<const float, 3>(a.lse_part),
+                                                       .O = simt::global_tensor<After, 4>(a.out),
+                                                       .LSE = simt::global_tensor<float, 3>(a.lse)});
+                });
+            });
         });
     });
 }

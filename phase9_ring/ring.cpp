@@ -37,6 +37,9 @@ class Ring {
         return {at::empty(sizes, of), at::empty(sizes, of)};
     }
 
+    /// Gradients of the rank's own keys and values, to which nobody has added anything.
+    KeysAndValues zeros(const torch::TensorOptions& of) const { return {at::zeros(sizes_, of), at::zeros(sizes_, of)}; }
+
     /// Begins to send `here` to the next rank, and to receive from the previous one what that has. A ring of one rank
     /// keeps what it has.
     Exchange pass_on(const KeysAndValues& here, const KeysAndValues& there) const {
@@ -101,15 +104,12 @@ AttentionGradients backward(const LossOfQueries& loss, const torch::Tensor& k, c
             on_the_way = ring.pass_on(here, there);
             if (!options.overlap) on_the_way.wait();
         }
-        KeysAndValues sums = ring.room(step, in_float32);
-        sums.k.zero_();
-        sums.v.zero_();
-        add_gradients(dq, sums, loss, here, ring.blocks_at(step), options.attention.scale);
+        const std::vector<Block> blocks = ring.blocks_at(step);
+        const auto of_blocks = gradients_of(loss, here, blocks, options.attention.scale);
+        add_query_gradients(dq, blocks, of_blocks);
         sums_on_the_way.wait();
-        if (step > 0) {
-            sums.k.add_(arrived.k);
-            sums.v.add_(arrived.v);
-        }
+        KeysAndValues sums = step > 0 ? arrived : ring.zeros(in_float32);
+        add_key_gradients(sums, blocks, of_blocks);
         // Nothing will be added to it any more: rounded now, half of it need travel home.
         if (last) sums = {sums.k.to(k.scalar_type()), sums.v.to(v.scalar_type())};
         arrived = ring.room(step + 1, sums.k.options());

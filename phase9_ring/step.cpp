@@ -20,18 +20,30 @@ void add_attention(SoFar& so_far, const torch::Tensor& q, const KeysAndValues& k
                                         {.scale = scale, .mask = block.mask}));
 }
 
-void add_gradients(torch::Tensor& dq, KeysAndValues& d_keys, const LossOfQueries& loss, const KeysAndValues& keys,
-                   const std::vector<Block>& blocks, const std::optional<double>& scale) {
+std::vector<AttentionGradients> gradients_of(const LossOfQueries& loss, const KeysAndValues& keys,
+                                             const std::vector<Block>& blocks, const std::optional<double>& scale) {
     RECORD_USER_SCOPE("work");
+    std::vector<AttentionGradients> of_blocks;
     for (const Block& block : blocks) {
         const auto dlse = loss.dlse ? std::optional(rows(*loss.dlse, block.queries)) : std::nullopt;
-        const AttentionGradients part =
-            attention_backward(rows(loss.dout, block.queries), rows(loss.q, block.queries), rows(keys.k, block.keys),
-                               rows(keys.v, block.keys), rows(loss.out, block.queries), rows(loss.lse, block.queries),
-                               dlse, {.scale = scale, .mask = block.mask});
-        rows(dq, block.queries).add_(part.dq);
-        rows(d_keys.k, block.keys).add_(part.dk);
-        rows(d_keys.v, block.keys).add_(part.dv);
+        of_blocks.push_back(attention_backward(rows(loss.dout, block.queries), rows(loss.q, block.queries),
+                                               rows(keys.k, block.keys), rows(keys.v, block.keys),
+                                               rows(loss.out, block.queries), rows(loss.lse, block.queries), dlse,
+                                               {.scale = scale, .mask = block.mask}));
+    }
+    return of_blocks;
+}
+
+void add_query_gradients(const torch::Tensor& dq, const std::vector<Block>& blocks,
+                         const std::vector<AttentionGradients>& of_blocks) {
+    for (std::size_t i = 0; i < blocks.size(); ++i) rows(dq, blocks[i].queries).add_(of_blocks[i].dq);
+}
+
+void add_key_gradients(const KeysAndValues& d_keys, const std::vector<Block>& blocks,
+                       const std::vector<AttentionGradients>& of_blocks) {
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+        rows(d_keys.k, blocks[i].keys).add_(of_blocks[i].dk);
+        rows(d_keys.v, blocks[i].keys).add_(of_blocks[i].dv);
     }
 }
 

@@ -29,9 +29,17 @@ struct LossOfQueries {
 void add_attention(SoFar& so_far, const torch::Tensor& q, const KeysAndValues& keys, const std::vector<Block>& blocks,
                    const std::optional<double>& scale);
 
-/// Adds to dq [B, Hq, Sq_r, D] and to d_keys what these keys have to do with the loss. All in float32. The weights come
-/// from the lse over all keys: each block's gradients are those of the whole, and need only be added up.
-void add_gradients(torch::Tensor& dq, KeysAndValues& d_keys, const LossOfQueries& loss, const KeysAndValues& keys,
-                   const std::vector<Block>& blocks, const std::optional<double>& scale);
+/// What each block of queries and keys has to do with the loss. The weights come from the lse over all keys: each
+/// block's gradients are those of the whole, and need only be added up.
+std::vector<AttentionGradients> gradients_of(const LossOfQueries& loss, const KeysAndValues& keys,
+                                             const std::vector<Block>& blocks, const std::optional<double>& scale);
+
+/// Adds the gradients of these blocks to dq [B, Hq, Sq_r, D], in float32.
+void add_query_gradients(const torch::Tensor& dq, const std::vector<Block>& blocks,
+                         const std::vector<AttentionGradients>& of_blocks);
+
+/// Likewise to dK and dV.
+void add_key_gradients(const KeysAndValues& d_keys, const std::vector<Block>& blocks,
+                       const std::vector<AttentionGradients>& of_blocks);
 
 }  // namespace ladder

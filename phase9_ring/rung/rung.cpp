@@ -102,12 +102,12 @@ std::vector<Rung> rungs(const RungInput& input) {
     const AttentionResult parts = attention_over_parts(input);
     const auto part = [parts](int rank) { return AttentionResult{parts.out[rank], parts.lse[rank]}; };
     const std::uint64_t merges = kRanks - 1, rows = parts.lse[0].nbytes();
-    const GlobalBytes once = merge_bytes(part(0));
+    // O is read in the dtype of q the first time, and in float32 then.
+    const double reads_of_O = double(merges - 1) + double(q.element_size()) / sizeof(float);
     return {
         {.kernel = "merge",
          .changes = "What a rank of a ring of four does with attention over the keys of the others, which come one "
-                    "after another: each part is added to O and LSE, which stay in float32. `./ladder ring` starts "
-                    "the ranks.",
+                    "after another: each part is added to O and LSE, in float32. `./ladder ring` starts the ranks.",
          .inputs = {{"parts of O", parts.out}, {"parts of LSE", parts.lse}},
          .run =
              [=] {
@@ -121,11 +121,11 @@ std::vector<Rung> rungs(const RungInput& input) {
              [=](const std::vector<torch::Tensor>& outputs) {
                  return reference::compare_attention({outputs[0], outputs[1]}, q, k, v);
              },
-         .bytes = {.read = merges * once.read, .written = merges * once.written},
+         .bytes = merge_bytes(part(0), kRanks),
          .flops = kFlops * double(merges) * double(q.numel()),
          .growth = {.law = "Θ(R N d)", .source = "each of R parts once, and as often the sum", .with_length = 1},
          .tensor_bytes = {{"O", q.numel() * sizeof(float)}, {"LSE", rows}, {"O_part", q.nbytes()}, {"LSE_part", rows}},
-         .repetitions = {{"O", double(merges), "once for each part after the first"},
+         .repetitions = {{"O", reads_of_O, "once for each part after the first"},
                          {"O_part", double(merges), "as many tensors of that name come by"}}}};
 }
 
