@@ -2,7 +2,9 @@
 
 #include <ATen/record_function.h>
 
+#include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "common/attention/machine.h"
 #include "phase9_ring/merge_arguments.h"
@@ -34,47 +36,58 @@ void merge_into(const AttentionResult& sum, const AttentionResult& part, const t
     run_on(out.device(), cpu::launch_merge, cuda::launch_merge, arguments_of(sum, part, out));
 }
 
+/// Rows that met nothing yet.
+AttentionResult nothing(const torch::Tensor& q) {
+    return {.out = at::zeros(q.sizes(), q.options()),
+            .lse = at::full(q.sizes().slice(0, 3), -std::numeric_limits<float>::infinity(),
+                            q.options().dtype(torch::kFloat32))};
+}
+
 }  // namespace
 
-SoFar::SoFar(const torch::Tensor& q) : q_(q) {}
+SoFar::SoFar(const torch::Tensor& q) : q_(q.detach()) {}
 
-AttentionResult SoFar::nothing() const {
-    const auto in_float32 = q_.options().dtype(torch::kFloat32);
-    return {.out = at::zeros(q_.sizes(), in_float32),
-            .lse = at::full(q_.sizes().slice(0, 3), -std::numeric_limits<float>::infinity(), in_float32)};
+bool SoFar::has_met(const Part& part) const {
+    return std::ranges::any_of(met_, [&](const auto& rows) {
+        return part.first < rows.second && rows.first < part.first + part.of.out.size(2);
+    });
 }
 
 void SoFar::add_waiting(torch::ScalarType sum_dtype) {
     if (!waiting_) return;
-    if (!sum_.out.defined()) {  // the first part: there is nothing to merge it with
-        sum_ = *waiting_;
-    } else {
-        const torch::Tensor out =
-            sum_.out.scalar_type() == sum_dtype ? sum_.out : at::empty(q_.sizes(), q_.options().dtype(sum_dtype));
-        merge_into(sum_, *waiting_, out);
-        sum_.out = out;
+    const Part part = *std::exchange(waiting_, std::nullopt);
+    const std::int64_t rows = part.of.out.size(2);
+    const bool all_rows = rows == q_.size(2), again = has_met(part);
+    met_.emplace_back(part.first, part.first + rows);
+    if (all_rows && !again) {  // there is nothing to merge it with
+        sum_ = part.of;
+        return;
     }
-    waiting_.reset();
+    if (!sum_.out.defined()) sum_ = nothing(q_);
+    const auto of_rows = [&](const torch::Tensor& whole) { return whole.narrow(2, part.first, rows); };
+    if (!again) {
+        of_rows(sum_.out).copy_(part.of.out);
+        of_rows(sum_.lse).copy_(part.of.lse);
+    } else if (all_rows && sum_.out.scalar_type() != sum_dtype) {
+        const AttentionResult before = sum_;
+        sum_.out = at::empty(q_.sizes(), q_.options().dtype(sum_dtype));
+        merge_into(before, part.of, sum_.out);
+    } else {
+        if (sum_dtype == torch::kFloat32) sum_.out = sum_.out.to(sum_dtype);
+        merge_into({of_rows(sum_.out), of_rows(sum_.lse)}, part.of, of_rows(sum_.out));
+    }
 }
 
 void SoFar::merge(std::int64_t first, const AttentionResult& part) {
     RECORD_USER_SCOPE("merge");
     add_waiting(torch::kFloat32);
-    const std::int64_t rows = part.out.size(2);
-    if (rows == q_.size(2)) {
-        waiting_ = part;
-        return;
-    }
-    if (!sum_.out.defined()) sum_ = nothing();
-    sum_.out = sum_.out.to(torch::kFloat32);
-    const AttentionResult of_rows{.out = sum_.out.narrow(2, first, rows), .lse = sum_.lse.narrow(2, first, rows)};
-    merge_into(of_rows, part, of_rows.out);
+    waiting_ = {.first = first, .of = part};
 }
 
 AttentionResult SoFar::result() {
     RECORD_USER_SCOPE("merge");
     add_waiting(q_.scalar_type());
-    const AttentionResult all = sum_.out.defined() ? sum_ : nothing();
+    const AttentionResult all = sum_.out.defined() ? sum_ : nothing(q_);
     return {.out = all.out.to(q_.scalar_type()), .lse = all.lse};
 }
 

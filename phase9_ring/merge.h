@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "common/attention/arguments.h"
 #include "common/attention/options.h"
@@ -24,15 +26,20 @@ class SoFar {
     AttentionResult result();
 
   private:
-    /// Rows that met nothing yet.
-    AttentionResult nothing() const;
-    /// Adds the part that waits, if one does, to the sum, which has that dtype from now on.
+    /// Rows from `first` on.
+    struct Part {
+        std::int64_t first = 0;
+        AttentionResult of;
+    };
+
+    /// Adds the part that waits to the sum, which has that dtype from now on if rows had to be merged.
     void add_waiting(torch::ScalarType sum_dtype);
+    bool has_met(const Part& part) const;
 
     torch::Tensor q_;
-    AttentionResult sum_;  ///< undefined before the first part; in float32, but for one part alone
-    /// A part of all rows waits for the next: the last one's sum is to be rounded at once.
-    std::optional<AttentionResult> waiting_;
+    AttentionResult sum_;  ///< undefined before the first part; in the dtype of q until rows are merged
+    std::vector<std::pair<std::int64_t, std::int64_t>> met_;  ///< rows that met keys: from, to
+    std::optional<Part> waiting_;  ///< for the next part: the sum with the last one is to be rounded at once
 };
 
 /// What merges of so many parts of all rows move: each like `part`, one after another.

@@ -65,15 +65,30 @@ std::int64_t peak_since([[maybe_unused]] torch::Device device) {
     return peak;
 }
 
-/// The mean of `repeats` calls, after one that is not timed. All ranks begin together.
-double seconds_of(const Group& group, torch::Device device, int repeats, const std::function<void()>& call) {
-    call();
-    wait_for(device);
-    group.hear_all("ready");
-    const auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < repeats; ++i) call();
-    wait_for(device);
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / repeats;
+constexpr int kTurns = 10;
+
+/// Seconds of each of these calls, on all ranks at a time. They take turns, so that none has a cooler device than
+/// another: of a few turns the median counts.
+std::vector<double> seconds_of(const Group& group, torch::Device device, int repeats,
+                               const std::vector<std::function<void()>>& calls) {
+    const int turns = std::min(repeats, kTurns);
+    std::vector<std::vector<double>> samples(calls.size());
+    for (int turn = 0; turn < turns; ++turn)
+        for (std::size_t i = 0; i < calls.size(); ++i) {
+            wait_for(device);
+            group.hear_all("ready");
+            const auto start = std::chrono::steady_clock::now();
+            for (int n = 0; n < repeats / turns; ++n) calls[i]();
+            wait_for(device);
+            samples[i].push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() /
+                                 (repeats / turns));
+        }
+    std::vector<double> medians;
+    for (std::vector<double>& of_call : samples) {
+        std::ranges::nth_element(of_call, of_call.begin() + turns / 2);
+        medians.push_back(of_call[turns / 2]);
+    }
+    return medians;
 }
 
 /// One rank's tensors.
@@ -224,36 +239,39 @@ RankRun from_json(const Json& json) {
     return run;
 }
 
-MethodRun run_method(const RingMethod& method, const Plan& plan, const Judge& judge, const Group& group,
-                     torch::Device device) {
-    MethodRun run{.method = method.name, .objection = method.objection(plan.sizes, group.size())};
-    if (!run.objection.empty()) return run;
-    run.right = true;
-    Parts own = judge.own();
-    if (plan.backward) follow(own);
+/// What a rank gets of a call, with its gradients where they are asked for.
+struct Outcome {
     AttentionResult result;
     AttentionGradients gradients;
-    const auto call = [&] {
-        result = method.run(own.q, own.k, own.v, group, plan.call);
-        if (!plan.backward) return;
-        const auto d = torch::autograd::grad({result.out}, {own.q, own.k, own.v}, {own.dout});
-        gradients = {.dq = d[0], .dk = d[1], .dv = d[2]};
-        result = {.out = result.out.detach(), .lse = result.lse.detach()};
-    };
+};
+
+Outcome call(const RingMethod& method, const Plan& plan, const Parts& own, const Group& group) {
+    Outcome outcome{.result = method.run(own.q, own.k, own.v, group, plan.call), .gradients = {}};
+    if (!plan.backward) return outcome;
+    const auto d = torch::autograd::grad({outcome.result.out}, {own.q, own.k, own.v}, {own.dout});
+    outcome.gradients = {.dq = d[0], .dk = d[1], .dv = d[2]};
+    outcome.result = {.out = outcome.result.out.detach(), .lse = outcome.result.lse.detach()};
+    return outcome;
+}
+
+/// All but the time: whether the answer is right, what was sent, and how much memory it took.
+MethodRun judged(const RingMethod& method, const Plan& plan, const Judge& judge, const Parts& own, const Group& group,
+                 torch::Device device) {
+    MethodRun run{.method = method.name, .objection = {}, .right = true};
     peak_since(device);
     const std::int64_t before = group.bytes_sent();
-    run.seconds = seconds_of(group, device, plan.repeats, call);
-    run.bytes_sent = (group.bytes_sent() - before) / (plan.repeats + 1);
+    const Outcome outcome = call(method, plan, own, group);
+    run.bytes_sent = group.bytes_sent() - before;
     run.peak_bytes = peak_since(device);
     if (!plan.trace.empty()) {
         const Recorder recorder;
         group.hear_all("ready");
-        call();
+        call(method, plan, own, group);
         run.events = recorder.events();
     }
-    judge.forward(result, run);
+    judge.forward(outcome.result, run);
     if (plan.backward && std::max(plan.sizes.query_length, plan.sizes.key_length) <= kLongestGradients)
-        judge.backward(result, gradients, run);
+        judge.backward(outcome.result, outcome.gradients, run);
     return run;
 }
 
@@ -276,18 +294,29 @@ std::vector<RankRun> run_as(const distributed::Place& place, const std::shared_p
         Parts own = judge.own();
         if (plan.backward) follow(own);
         RankRun run{.device = device_limits(device).name, .kernel = {}, .alone_seconds = 0, .methods = {}};
-        if (own.q.size(2) > 0 && own.k.size(2) > 0) {
-            run.kernel = attention_choice(own.q, own.k, own.v, plan.call.attention).forward;
-            run.alone_seconds = seconds_of(group, device, plan.repeats, [&] {
-                const AttentionResult result = attention_with_lse(own.q, own.k, own.v, plan.call.attention);
-                if (plan.backward) torch::autograd::grad({result.out}, {own.q, own.k, own.v}, {own.dout});
-            });
-        } else {
-            group.hear_all("ready");
+        std::vector<std::function<void()>> timed;
+        for (const RingMethod& method : demo.methods) {
+            if (plan.only && *plan.only != method.name) continue;
+            const std::string objection = method.objection(plan.sizes, group.size());
+            if (!objection.empty()) {
+                run.methods.push_back({.method = method.name, .objection = objection});
+                continue;
+            }
+            run.methods.push_back(judged(method, plan, judge, own, group, device));
+            timed.push_back([&] { call(method, plan, own, group); });
         }
-        for (const RingMethod& method : demo.methods)
-            if (!plan.only || *plan.only == method.name)
-                run.methods.push_back(run_method(method, plan, judge, group, device));
+        const bool has_pairs = own.q.size(2) > 0 && own.k.size(2) > 0;
+        if (has_pairs) run.kernel = attention_choice(own.q, own.k, own.v, plan.call.attention).forward;
+        timed.push_back([&] {
+            if (!has_pairs) return;
+            const AttentionResult result = attention_with_lse(own.q, own.k, own.v, plan.call.attention);
+            if (plan.backward) torch::autograd::grad({result.out}, {own.q, own.k, own.v}, {own.dout});
+        });
+        const std::vector<double> seconds = seconds_of(group, device, plan.repeats, timed);
+        run.alone_seconds = has_pairs ? seconds.back() : 0;
+        auto next = seconds.begin();
+        for (MethodRun& method : run.methods)
+            if (method.objection.empty()) method.seconds = *next++;
         std::vector<RankRun> all;
         for (const std::string& text : group.hear_all(to_json(run).dump())) all.push_back(from_json(Json::parse(text)));
         return all;

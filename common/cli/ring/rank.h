@@ -15,7 +15,7 @@ struct MethodRun {
     std::string method;
     std::string objection;          ///< why it did not run; empty if it did
     std::int64_t bytes_sent = 0;    ///< in one run, forward and, where asked for, backward
-    double seconds = 0;             ///< of one run: the mean
+    double seconds = 0;             ///< of one run: the median of a few turns
     std::int64_t peak_bytes = 0;    ///< of its GPU's memory, the most that a run had beside its inputs; 0 elsewhere
     double error = 0, allowed = 0;  ///< of the rows that were checked, the worst
     bool right = false;
