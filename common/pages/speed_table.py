@@ -1,4 +1,4 @@
-"""What the pages say about speed: made from docs/results/<gpu>/bench.json, which ./ladder bench --json has written."""
+"""What the pages say about speed: made from docs/results/<gpu>/bench*.json, which ./ladder bench --json has written."""
 
 import json
 import os
@@ -68,7 +68,7 @@ def section(root, page, phase=None):
     """Markdown for all reports under root/docs/results: every phase and the ladder chart where there is one, or one phase's
     rows. Paths are relative to the page. Empty without any report."""
     parts = []
-    for file in sorted(pathlib.Path(root).glob("docs/results/*/bench.json")):
+    for file in sorted(pathlib.Path(root).glob("docs/results/*/bench*.json")):
         if found := table(json.loads(file.read_text()), phase):
             parts.append(found)
         for name, alternative in PLOTS.items():
