@@ -181,6 +181,37 @@ void hidden_rows_reach_nobody(const Entry& entry) {
     }
 }
 
+void keys_of_no_weight_reach_only_who_sees_them(const Entry& entry) {
+    constexpr int64_t length = 150, at = 37;
+    std::size_t n = 0;
+    for (const int64_t head_dim : entry.head_dims)
+        for (const Mask mask : {Mask::none, Mask::causal_top_left}) {
+            SCOPED_TRACE("head dimension " + std::to_string(head_dim) + ", mask " + std::to_string(int(mask)));
+            Given g = given({.query_heads = 2,
+                             .kv_heads = 1,
+                             .query_length = length,
+                             .key_length = length,
+                             .head_dim = head_dim,
+                             .dtype = entry.dtypes[n++ % entry.dtypes.size()],
+                             .options = {.mask = mask}});
+            g.q = g.q.abs(), g.k = g.k.clone();
+            g.k.select(2, at).fill_(-300);
+            const AttentionResult exact = attention_oracle(g.q, g.k, g.v, g.options);
+            g.out = exact.out.to(g.q.scalar_type()), g.lse = exact.lse.to(torch::kFloat32);
+            for (const DqGather gather : kGathers) {
+                g.k.select(2, at).fill_(-300);
+                const AttentionGradients far_away = call(entry, g, gather);
+                g.k.select(2, at).fill_(-std::numeric_limits<float>::infinity());
+                const AttentionGradients result = call(entry, g, gather);
+                const int64_t unseeing = mask == Mask::none ? 0 : at;
+                EXPECT_TRUE(result.dq.narrow(2, 0, unseeing).isfinite().all().item<bool>());
+                EXPECT_TRUE(result.dq.narrow(2, unseeing, length - unseeing).isnan().all().item<bool>());
+                EXPECT_TRUE(same_bits(result.dk, far_away.dk));
+                EXPECT_TRUE(same_bits(result.dv, far_away.dv));
+            }
+        }
+}
+
 void large_scores_do_not_overflow(const Entry& entry) {
     for (const auto dtype : entry.dtypes) {
         AttentionCase problem{.query_heads = 2, .kv_heads = 2, .query_length = 64, .key_length = 64, .head_dim = 64};

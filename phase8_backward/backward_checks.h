@@ -61,6 +61,10 @@ void one_row_alone_reaches_its_own_dq_only(const Entry& entry);
 /// What lies on the other side of the mask may hold anything: gradients keep their bits.
 void hidden_rows_reach_nobody(const Entry& entry);
 
+/// A key of -inf, which positive queries do not weigh, makes dQ_i NaN for those alone that see it. To dK and dV it is
+/// as one that is merely far away: also for rows of a tile in which there are no queries.
+void keys_of_no_weight_reach_only_who_sees_them(const Entry& entry);
+
 /// FlashAttention's test_flash_attn_bwd_overflow: scores so large that exp without LSE overflows.
 void large_scores_do_not_overflow(const Entry& entry);
 

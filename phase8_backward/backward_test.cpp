@@ -82,6 +82,8 @@ TEST(Backward, OneRowAloneReachesItsOwnDqOnly) { one_row_alone_reaches_its_own_d
 
 TEST(Backward, HiddenRowsReachNobody) { hidden_rows_reach_nobody(kPlain); }
 
+TEST(Backward, KeysOfNoWeightReachOnlyWhoSeesThem) { keys_of_no_weight_reach_only_who_sees_them(kPlain); }
+
 TEST(Backward, LargeScoresDoNotOverflow) { large_scores_do_not_overflow(kPlain); }
 
 TEST(Backward, MovesWhatTheFormulaSays) { moves_what_the_formula_says(kPlain, every(5, some_cases())); }

@@ -35,15 +35,16 @@ namespace ladder::SIMT_MACHINE {
 ///           once; where Adds, adds to dQ once per key tile
 // clang-format on
 
-/// dV_j or dK_j += P^T(row i, :) X, of the queries of a tile that see each key: those from from[i] on. The others have
-/// no part in it: not even as 0 * NaN, which is NaN.
+/// dV_j or dK_j += P^T(row i, :) X, of the queries of a tile that see each key: those from from[i] on, before `until`.
+/// The others have no part in it: not even as 0 * NaN, which is NaN.
 template <class Owner, int Columns, class PTile, class XTile>
 __device__ __forceinline__ void accumulate_seeing(float (&sum)[Owner::rows][Columns], const Owner& owner,
-                                                  const int (&from)[Owner::rows], const PTile& P, const XTile& X) {
+                                                  const int (&from)[Owner::rows], int until, const PTile& P,
+                                                  const XTile& X) {
     using T = typename XTile::Element;
     constexpr int D = Owner::lanes_per_row * Columns, width = kRowVector<T, D>;
     using Vector = simt::Vector<T, width>;
-    for (int q = from[0] > 0 ? from[0] : 0; q < PTile::columns(); ++q) {
+    for (int q = max(from[0], 0); q < min(until, PTile::columns()); ++q) {
         float p[Owner::rows];
 #pragma unroll
         for (int i = 0; i < Owner::rows; ++i) p[i] = P(owner.row(i), q);
@@ -148,8 +149,9 @@ __global__ void __launch_bounds__(kBackwardThreads) backward_dkdv_kernel(Backwar
             }
             __syncthreads();  // they (and, the first time, K_j and V_j) are complete before anyone reads them
 
-            int from[Owner::rows];  // key i is seen by the queries of this tile from here on
-            bool full = true;       // by all of them
+            int from[Owner::rows];                         // key i is seen by the queries of this tile from here on
+            const int until = query_length - first_query;  // from here on there are no queries
+            bool full = until >= B_r;                      // every key is seen by all, and all exist
 #pragma unroll
             for (int i = 0; i < Owner::rows; ++i) {
                 from[i] = first[i] - first_query;
@@ -173,7 +175,7 @@ __global__ void __launch_bounds__(kBackwardThreads) backward_dkdv_kernel(Backwar
             if (full)
                 accumulate(dV_j, owner, P_ij, dO_i);
             else
-                accumulate_seeing(dV_j, owner, from, P_ij, dO_i);
+                accumulate_seeing(dV_j, owner, from, until, P_ij, dO_i);
 
             float dP[Owner::rows][B_r / 8];
             multiply_transposed(dP, owner, V_j, dO_i);
@@ -189,7 +191,7 @@ __global__ void __launch_bounds__(kBackwardThreads) backward_dkdv_kernel(Backwar
             if (full)
                 accumulate(dK_j, owner, P_ij, Q_i);
             else
-                accumulate_seeing(dK_j, owner, from, P_ij, Q_i);
+                accumulate_seeing(dK_j, owner, from, until, P_ij, Q_i);
             // END SOLUTION dkdv_step
 
             if constexpr (Adds) {

@@ -118,7 +118,8 @@ __global__ void __launch_bounds__(Shape::threads, 1) hopper_backward_kernel(
             const auto Q_i = Pipeline::stage_of(pipeline.Q_ring, q.stage),
                        dO_i = Pipeline::stage_of(pipeline.dO_ring, d.stage);
             const auto dS_ij = pipeline.scores_of(at.number % 2);
-            const bool edge = at.first_query() < keys.all_see;
+            const bool some_see = at.first_query() < keys.all_see;  // or keys do not exist
+            const bool edge = some_see || at.first_query() + B_r > p.query_length;
 
             simt::Accumulator<B_r> S_ij, dP_ij;
             pipeline.Q_full[q.stage].wait(q.parity);
@@ -126,7 +127,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) hopper_backward_kernel(
             pipeline.dO_full[d.stage].wait(d.parity);
             begin_scores(dP_ij, pipeline.V_j, owner, dO_i);  // dP_ij^T = V_j dO_i^T
 
-            const bool hides = edge && masked;
+            const bool hides = some_see && masked;
             const bool odd = hides && hold_non_finite<8>(pipeline.found, q.stage, 3, Q_i, dO_i);
 
             simt::wait_products<1>(S_ij);

@@ -138,7 +138,8 @@ __device__ __forceinline__ void sum_values(const WidePipeline<T, Shape>& pipelin
     for (QueryStep<B_r> at(keys); at.number < keys.steps; at.next(keys)) {
         const auto Q_i = Pipeline::stage_of(pipeline.Q_ring, q.stage),
                    dO_i = Pipeline::stage_of(pipeline.dO_ring, d.stage);
-        const bool edge = at.first_query() < keys.all_see;
+        const bool some_see = at.first_query() < keys.all_see;  // or keys do not exist
+        const bool edge = some_see || at.first_query() + B_r > p.query_length;
 
         simt::Accumulator<B_r> S_ij, dP_ij;
         pipeline.Q_full[q.stage].wait(q.parity);
@@ -146,7 +147,7 @@ __device__ __forceinline__ void sum_values(const WidePipeline<T, Shape>& pipelin
         pipeline.dO_full[d.stage].wait(d.parity);
         begin_scores(dP_ij, pipeline.V_j, owner, dO_i);  // dP_ij^T = V_j dO_i^T
 
-        const bool hides = edge && masked;
+        const bool hides = some_see && masked;
         const bool odd = hides && hold_non_finite<4>(pipeline.found, q.stage, 3, Q_i, dO_i);
 
         simt::wait_products<1>(S_ij);

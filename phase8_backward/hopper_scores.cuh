@@ -33,12 +33,15 @@ __device__ __forceinline__ void differentiate_columns(simt::Accumulator<N>& dP_i
     }
 }
 
-/// For both keys of a thread the first query that sees it, or one beyond all where there is no such key.
+/// For both keys of a thread the first query that sees it, or one beyond all where there is no such key; and where the
+/// queries end.
 struct FirstQueries {
     int of[2];  ///< key h of the thread
+    int end;    ///< one beyond the last query
 
     /// Of the rows that `owner` has of its block's keys, where B_r queries come past.
-    __device__ __forceinline__ FirstQueries(const BackwardProblem& p, const WarpgroupOwner& owner, int B_r) {
+    __device__ __forceinline__ FirstQueries(const BackwardProblem& p, const WarpgroupOwner& owner, int B_r)
+        : end(p.query_length) {
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
             const int key = owner.query(h);
@@ -50,16 +53,20 @@ struct FirstQueries {
         FirstQueries counted = *this;
 #pragma unroll
         for (int h = 0; h < 2; ++h) counted.of[h] -= first_query;
+        counted.end -= first_query;
         return counted;
     }
 };
 
-/// Zeros for the queries that do not see key h of the thread: those before first.of[h] of the tile.
+/// Zeros for the queries that do not see key h of the thread, those before first.of[h] of the tile; and for those that
+/// do not exist: their scores are 0, but with a key of infinities NaN.
 template <int N>
 __device__ __forceinline__ void hide_queries(simt::Accumulator<N>& x, int column, const FirstQueries& first) {
 #pragma unroll
-    for (int i = 0; i < N / 2; ++i)
-        if (i / 4 * 8 + column + i % 2 < first.of[i / 2 % 2]) x[i] = 0.0f;
+    for (int i = 0; i < N / 2; ++i) {
+        const int query = i / 4 * 8 + column + i % 2;
+        if (query < first.of[i / 2 % 2] || query >= first.end) x[i] = 0.0f;
+    }
 }
 
 /// A warp's 16 rows of dS_ij^T, from its operands' registers, into shared memory, where tensor cores read them next.

@@ -97,6 +97,8 @@ TEST(MmaBackward, HiddenRowsReachNobody) {
     }
 }
 
+TEST(MmaBackward, KeysOfNoWeightReachOnlyWhoSeesThem) { keys_of_no_weight_reach_only_who_sees_them(kMma); }
+
 TEST(MmaBackward, LargeScoresDoNotOverflow) { large_scores_do_not_overflow(kMma); }
 
 TEST(MmaBackward, MovesWhatTheFormulaSays) {

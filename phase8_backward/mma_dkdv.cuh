@@ -45,11 +45,24 @@ namespace ladder::SIMT_MACHINE {
 ///           once; where Adds, adds to dQ_sum once per key tile
 // clang-format on
 
-/// P_ij^T of the warp's keys, as operands A: 2^(exponent s - log2 e LSE), and 0 for hidden pairs: those with queries
-/// before from[m][h]. Each operand is handed over to the pair's other warp as registers hold it.
+/// The queries of a tile that see key (m, h) of a lane.
+template <int M>
+struct Seeing {
+    int from[M][2] = {};  ///< the first
+    int until = 0;        ///< one beyond the last: others do not exist
+
+    /// Whether a query is none of them.
+    __device__ __forceinline__ bool hides(int m, int h, int query) const {
+        return query < from[m][h] || query >= until;
+    }
+};
+
+/// P_ij^T of the warp's keys, as operands A: 2^(exponent s - log2 e LSE), and 0 for hidden pairs, and for queries that
+/// do not exist: their scores are 0, but with a key of infinities NaN. Each operand is handed over to the pair's other
+/// warp as registers hold it.
 template <class T, bool edge, int M, int N, class Rows, class HandOver, class Watch>
 __device__ __forceinline__ void make_weights(simt::FragmentA<T> (&P)[M][N / 2], const simt::FragmentC (&S)[M][N],
-                                             float exponent, const Rows& LSE_i, const int (&from)[M][2],
+                                             float exponent, const Rows& LSE_i, const Seeing<M>& seeing,
                                              const MmaOwner<M>& owner, const HandOver& hand_over, const Watch& watch) {
 #pragma unroll
     for (int k = 0; k < N / 2; ++k) {
@@ -65,7 +78,7 @@ __device__ __forceinline__ void make_weights(simt::FragmentA<T> (&P)[M][N / 2], 
                 for (int e = 0; e < 4; ++e) {
                     const int query = 16 * k + 8 * side + owner.column() + e % 2;
                     const float s = S[m][2 * k + side].element[e];
-                    const bool hidden = edge && query < from[m][e / 2];
+                    const bool hidden = edge && seeing.hides(m, e / 2, query);
                     watch(query, owner.row(m, e / 2), hidden ? -INFINITY : s);
                     const float weight = simt::fast_exp2(fmaf(s, exponent, -kLog2E * lse[side].element[e % 2]));
                     p[side].element[e] = hidden ? 0.0f : weight;
@@ -83,7 +96,7 @@ __device__ __forceinline__ void make_weights(simt::FragmentA<T> (&P)[M][N / 2], 
 template <class T, bool edge, int M, int N, class Rows, class HandedOver, class Keep>
 __device__ __forceinline__ void make_score_gradients(simt::FragmentA<T> (&dS)[M][N / 2],
                                                      const simt::FragmentC (&dP)[M][N], const Rows& D_i,
-                                                     const int (&from)[M][2], const MmaOwner<M>& owner,
+                                                     const Seeing<M>& seeing, const MmaOwner<M>& owner,
                                                      const HandedOver& P, const Keep& keep) {
 #pragma unroll
     for (int k = 0; k < N / 2; ++k) {
@@ -101,7 +114,7 @@ __device__ __forceinline__ void make_score_gradients(simt::FragmentA<T> (&dS)[M]
                     const int query = 16 * k + 8 * side + owner.column() + e % 2;
                     const float gradient =
                         float(p.element[4 * side + e]) * (dP[m][2 * k + side].element[e] - d[side].element[e % 2]);
-                    ds[side].element[e] = edge && query < from[m][e / 2] ? 0.0f : gradient;
+                    ds[side].element[e] = edge && seeing.hides(m, e / 2, query) ? 0.0f : gradient;
                 }
             dS[m][k] = simt::to_a<T>(ds[0], ds[1]);
 #pragma unroll
@@ -217,14 +230,15 @@ __global__ void __launch_bounds__(Shape::threads, 1) mma_dkdv_kernel(BackwardTen
             };
         };
         const bool careful = edge && holds_non_finite<threads, 2 * B_r, D>(passing(n, 0));
-        int from[M][2] = {};  // key (m, h) is seen by the queries of this tile from here on
+        Seeing<M> seeing;
         if constexpr (edge) {
+            seeing.until = query_length - first_query;
 #pragma unroll
             for (int m = 0; m < M; ++m)
 #pragma unroll
                 for (int h = 0; h < 2; ++h) {
                     const int key = first + owner.row(m, h);
-                    from[m][h] =
+                    seeing.from[m][h] =
                         key < key_length ? first_seeing(mask, key, query_length, key_length) - first_query : B_r;
                 }
         }
@@ -236,23 +250,23 @@ __global__ void __launch_bounds__(Shape::threads, 1) mma_dkdv_kernel(BackwardTen
         simt::FragmentA<T> W[M][B_r / 16];  // P_ij^T or dS_ij^T
         if (of_dS) {
             simt::sync_threads(1, threads);  // P_ij^T is complete; nobody reads dS_ij of step n - 1 any more
-            make_score_gradients<T, edge>(W, X, rows_of(1), from, owner, handed_over, keep_dS);
+            make_score_gradients<T, edge>(W, X, rows_of(1), seeing, owner, handed_over, keep_dS);
         } else {
             make_weights<T, edge>(
-                W, X, exponent, rows_of(0), from, owner, handed_over,
+                W, X, exponent, rows_of(0), seeing, owner, handed_over,
                 [&](int query, int row, float s) { watch_score(first_query + query, first + row, s * t.scale); });
             simt::arrive_threads(1, threads);
         }
         const auto operand = [&](int m, int k) { return W[m][k]; };
         if (careful)
             multiply_seen<T, B_r>(sum, operand, passing(n, 1 - of_dS),
-                                  [&](int m, int h, int query) { return query >= from[m][h]; });
+                                  [&](int m, int h, int query) { return query >= seeing.from[m][h]; });
         else
             multiply_values<T, B_r>(sum, operand, passing(n, 1 - of_dS));
     };
 
     for (int n = 0; n < steps; ++n)
-        if (query_of(n) < full_from)
+        if (query_of(n) < full_from || query_of(n) + B_r > query_length)
             step(std::integral_constant<Stage, Stage::edge>(), n);
         else
             step(std::integral_constant<Stage, Stage::full>(), n);
