@@ -55,6 +55,7 @@ bool SoFar::has_met(const Part& part) const {
 
 void SoFar::add_waiting(torch::ScalarType sum_dtype) {
     if (!waiting_) return;
+    RECORD_USER_SCOPE("merge");
     const Part part = *std::exchange(waiting_, std::nullopt);
     const std::int64_t rows = part.of.out.size(2);
     const bool all_rows = rows == q_.size(2), again = has_met(part);
@@ -79,13 +80,11 @@ void SoFar::add_waiting(torch::ScalarType sum_dtype) {
 }
 
 void SoFar::merge(std::int64_t first, const AttentionResult& part) {
-    RECORD_USER_SCOPE("merge");
     add_waiting(torch::kFloat32);
     waiting_ = {.first = first, .of = part};
 }
 
 AttentionResult SoFar::result() {
-    RECORD_USER_SCOPE("merge");
     add_waiting(q_.scalar_type());
     const AttentionResult all = sum_.out.defined() ? sum_ : nothing(q_);
     return {.out = all.out.to(q_.scalar_type()), .lse = all.lse};
