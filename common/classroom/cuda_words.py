@@ -33,6 +33,7 @@ def words_for(word):
 
 
 ELEMENT = re.compile(r"simt::(cpu::)?(Ref<|printf\()")  # of a view, as compilers name its type; the printf that refuses it
+SHUFFLE = re.compile(r"deleted function .*__shfl(_xor|_up|_down)?_sync\(.*with T = (.*)\]")
 UNKNOWN = re.compile(r"[‘'](\w+)[’'] (was not declared|does not name a type|has not been declared)")
 FOR_UNKNOWN = {"half": "half: 16-bit numbers are simt::f16 and simt::bf16 here; kernels take T",
                "printf": "printf: it needs #include <cstdio>, and a number to print: printf(\"%g\\n\", float(tile(r, c)))"}
@@ -43,5 +44,7 @@ def words_for_error(error):
     if ELEMENT.search(error):
         return ("an element of a tensor or tile is read where a number is asked for, and neither `auto` nor `...` asks for one: write "
                 "float x = tile(r, c) in place of auto x = tile(r, c), and float(tile(r, c)) for printf")
+    if shuffle := SHUFFLE.search(error):
+        return f"a shuffle moves a number, and this is a value of type {shuffle[2]}: what lanes are to share lies in shared memory, or is sent number by number"
     unknown = UNKNOWN.search(error)
     return unknown and FOR_UNKNOWN.get(unknown[1])

@@ -27,7 +27,7 @@ STANDARD_HEADERS = {"algorithm", "array", "bit", "cmath", "cstddef", "cstdint", 
 
 # What kernels, and those who launch them, use of the machine. Everything else is its inside.
 MACHINE = set("""
-    Accumulator AccumulatorLayout CopyCache ElementType Feature FragmentA FragmentB FragmentC GlobalTensor LaunchError OperandA Order
+    Accumulator AccumulatorLayout CopyCache ElementType Feature FragmentA FragmentB FragmentC GlobalTensor OperandA Order
     PanelTile Reuse RingPosition SharedArena SharedBarriers SharedMatrix SharedTile Swizzle TensorArgument TensorMap Vector WideVector
     all_same arrive_threads atomic_add atomic_compare_exchange atomic_exchange atomic_max atomic_min begin_products bf16 bulk_add bulk_load
     claim_registers commit_copies commit_products commit_stores copy_async copy_async_or_zero current_device e4m3 e5m2 element_bytes
@@ -46,6 +46,19 @@ RESERVED = set("""
 CUDA = {"cudaLaunchConfig_t", "cudaLaunchAttribute", "cudaLaunchAttributeProgrammaticStreamSerialization",
         "cudaLaunchAttributeClusterDimension", "cudaStream_t"}
 
+# What kernels use of `std`: nothing that takes memory of its own, or that reads one type's bytes as another's.
+STANDARD_NAMES = re.compile(r"""
+    (u?int(8|16|32|64)|size|ptrdiff|nullptr)_t | numeric_limits | array | pair | get | tuple_size(_v)? | printf | puts | putchar |
+    f?abs | f(mod|ma|max|min|dim) | remainder | exp(2|m1)? | log(2|10|1p)? | pow | sqrt | cbrt | hypot | a?(sin|cos|tan)h? | atan2 | erfc? |
+    ceil | floor | trunc | l?l?r(ound|int) | nearbyint | ldexp | scalbn | copysign | lerp | is(finite|inf|nan) | signbit |
+    bit_(ceil|floor|width) | count[lr]_(zero|one) | popcount | has_single_bit | rot[lr] |
+    min | max | minmax | clamp | swap | exchange | move | forward | begin | end | size | fill(_n)? | copy(_n)? |
+    is_\w+ | (remove_\w+|decay|conditional|enable_if|common_type|make_(un)?signed|invoke_result|type_identity|void)(_t)? | declval |
+    (integral|bool)_constant | (true|false)_type | (make_)?(integer|index)_sequence | index_sequence_for |
+    same_as | convertible_to | integral | floating_point""", re.VERBOSE)
+# And what an error is made of that is thrown.
+STANDARD_WHERE_THROWN = {"string", "to_string", "invalid_argument", "runtime_error", "logic_error", "domain_error", "out_of_range"}
+
 FORBIDDEN = {
     "asm": "assembly",
     "extern": "a function or variable declared by hand",
@@ -53,6 +66,10 @@ FORBIDDEN = {
     "try": "going on after an error", "catch": "going on after an error",
     "new": "memory of its own, which nobody counts or checks", "delete": "memory of its own, which nobody counts or checks",
     "reinterpret_cast": "another reading of somebody's memory", "const_cast": "writing what may only be read",
+    "union": "another reading of somebody's memory", "memcpy": "another reading of somebody's memory",
+    "memmove": "another reading of somebody's memory",
+    "co_await": "memory of its own, which nobody counts or checks", "co_yield": "memory of its own, which nobody counts or checks",
+    "co_return": "memory of its own, which nobody counts or checks",
     "import": "a module", "module": "a module", "export": "a module",
     "gnu": "an attribute of one compiler",
     "alloca": "memory of its own, which nobody counts or checks",
@@ -146,8 +163,9 @@ def _complaint_about_directive(line, allowed):
     return f"{directive}: a preprocessor directive other than #include, #pragma once and #pragma unroll is not for a kernel"
 
 
-def _complaint_about_word(before, word, after, own_names):
-    """before, after: the texts of the neighbours, two on each side. own_names: what the starting point calls something."""
+def _complaint_about_word(before, word, after, own_names, is_thrown):
+    """before, after: the texts of the neighbours, two before and four after it. own_names: what the starting point calls something.
+    is_thrown: it stands between `throw` and the end of that statement."""
     if words := cuda_words.words_for(word):
         return words
     if word == "delete" and before[-1] == "=":
@@ -164,9 +182,14 @@ def _complaint_about_word(before, word, after, own_names):
     if word.startswith("cuda") and word not in CUDA:
         return f"{word}: a launch needs no functions of CUDA's host; the machine knows {', '.join(sorted(CUDA))}"
     if word == "simt" and not (after[0] == "::" and after[1] in MACHINE):
-        return f"simt{''.join(after) if after[0] == '::' else ''}: the machine's inside is not for a kernel"
+        return f"simt{''.join(after[:2]) if after[0] == '::' else ''}: the machine's inside is not for a kernel"
+    if word == "current_device" and after != ["(", ")", ".", "has_feature"]:
+        return "current_device: a kernel may ask current_device().has_feature(…), and nothing else of it"
     if word == "std" and after[0] != "::":
         return "std: the library's own namespace, under another name or with something more in it, is not for a kernel"
+    if word == "std" and not STANDARD_NAMES.fullmatch(after[1]) and not (is_thrown and after[1] in STANDARD_WHERE_THROWN):
+        return (f"std::{after[1]}: of std a kernel has numbers, mathematics, types and std::array, and texts and errors where it throws them; "
+                "memory that something takes for itself is counted and checked by nobody")
     if word == "namespace" and before[-1] == "using":
         return "using namespace: say where each name is from"
     if word == "namespace" and after[0] not in ("ladder", "{"):
@@ -175,12 +198,14 @@ def _complaint_about_word(before, word, after, own_names):
 
 
 def _complaints_about_words(tokens, own_names):
-    texts = ["", "", *(token.text for token in tokens), "", ""]
-    depth = 0
+    texts = ["", "", *(token.text for token in tokens), "", "", "", ""]
+    depth, is_thrown = 0, False
     for n, token in enumerate(tokens):
+        is_thrown = token.text == "throw" or is_thrown and token.text not in (";", "{")
         if token.kind == "raw" or token.text in ("<%", "%>"):
             yield f'line {token.line}: {token.text}: write strings as "…" and brackets as {{ }}'
-        elif token.kind == "word" and (words := _complaint_about_word(texts[n:n + 2], token.text, texts[n + 3:n + 5], own_names)):
+        elif token.kind == "word" and (
+                words := _complaint_about_word(texts[n:n + 2], token.text, texts[n + 3:n + 7], own_names, is_thrown)):
             yield f"line {token.line}: {words}"
         elif token.text == "<<<":
             yield f"line {token.line}: {cuda_words.words_for('<<<')}"

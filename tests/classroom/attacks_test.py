@@ -86,7 +86,7 @@ class Attacks(unittest.TestCase):
     def built(self, source):
         """As workbench.py builds a learner's file, but nobody looks at it."""
         tools, program = workbench._toolchain(), self.folder / source.stem
-        subprocess.run([tools["compiler"], *tools["options"], f"-I{ROOT / 'common/classroom/runner/shadow'}", f"-I{ROOT}", source,
+        subprocess.run([tools["compiler"], *tools["options"], "-w", f"-I{ROOT / 'common/classroom/runner/shadow'}", f"-I{ROOT}", source,
                         tools["runner"], *tools["libraries"], "-o", program], check=True)
         return program
 
@@ -110,6 +110,33 @@ class Attacks(unittest.TestCase):
             return self.tried(program, {attack["name"]: 1}, 1 if "still running" in attack["says"] else 30)
 
         self.assert_earn_nothing(attacks, judged)
+
+    def plain(self, body):
+        """A program that has no sandbox, built of the body of its main()."""
+        program = self.folder / "plain"
+        subprocess.run([workbench._toolchain()["compiler"], "-x", "c++", "-o", program, "-"], check=True, text=True,
+                       input=f"#include <sched.h>\n#include <signal.h>\n#include <unistd.h>\nint main() {{ {body} }}\n")
+        return program
+
+    def test_sleeping_takes_time(self):
+        verdict = self.tried(self.plain("for (;;) pause();"), {}, 1)
+        self.assertEqual(verdict.stage, "judged")
+        self.assertIn("still running after 1 s", said(verdict))
+
+    def test_waiting_for_a_processor_takes_none(self):
+        crowd = """cpu_set_t here;
+                   CPU_ZERO(&here);
+                   CPU_SET(sched_getcpu(), &here);
+                   sched_setaffinity(0, sizeof(here), &here);
+                   for (int n = 0; n < 40 && fork() != 0; ++n) {}
+                   for (;;) {}"""
+        verdict = self.tried(self.plain(crowd), {}, 1)
+        self.assertEqual((verdict.stage, verdict.points), ("not judged", 0), said(verdict))
+        self.assertIn("it waited for a processor most of 15 s", said(verdict))
+
+    def test_what_the_machine_ends_is_not_late(self):
+        verdict = self.tried(self.plain("kill(getpid(), SIGKILL);"), {}, 1)
+        self.assertEqual((verdict.stage, verdict.points), ("not judged", 0), said(verdict))
 
     @unittest.skipIf("seccomp" in MISSING, "this machine has no seccomp")
     def test_before_main(self):

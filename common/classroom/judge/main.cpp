@@ -5,8 +5,8 @@
 //   {"property": "heads", "title": "batch and heads", "trial": "B 2, …", "sizes": {…}, "end": "replied", "fault": null,
 //    "finding": null, "launches": [...], "printed": "", "milliseconds": 12}
 //
-// `end` is replied, silent, crashed, forbidden, timed_out or not_run; after a trial that did not end in time, the
-// others are not run.
+// `end` is replied, silent, crashed, forbidden, timed_out, starved (the machine's doing) or not_run; after a trial that
+// did not end in time, the others are not run. `milliseconds` are a processor's, and the clock's while it slept.
 //
 //   classroom_judge RUNNER SUITE SEED LIMIT TOTAL JOBS    SUITE as JSON; the limits of a trial and of all together in
 //                                                         milliseconds; so many trials side by side
@@ -48,17 +48,21 @@ const char* name_of(RunnerEnd::Kind kind) {
             return "forbidden";
         case RunnerEnd::Kind::timed_out:
             return "timed_out";
+        case RunnerEnd::Kind::starved:
+            return "starved";
     }
     return "";
 }
 
 json run(const Trial& trial, const std::string& runner, std::chrono::milliseconds limit) {
-    const auto begun = std::chrono::steady_clock::now();
     const RunnerEnd end = call_runner(runner, trial.problem, limit);
-    const auto spent = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begun);
-    json said{{"end", name_of(end.kind)},     {"detail", end.detail},      {"fault", nullptr},
-              {"finding", nullptr},           {"launches", json::array()}, {"printed", end.printed},
-              {"milliseconds", spent.count()}};
+    json said{{"end", name_of(end.kind)},
+              {"detail", end.detail},
+              {"fault", nullptr},
+              {"finding", nullptr},
+              {"launches", json::array()},
+              {"printed", end.printed},
+              {"milliseconds", end.taken.count()}};
     if (end.kind != RunnerEnd::Kind::replied) return said;
     said["launches"] = end.reply.words.value("launches", json::array());
     said["fault"] = end.reply.words.value("fault", json());
@@ -88,18 +92,17 @@ struct Limits {
 };
 
 /// What came of each trial, in their order. Some workers take one after the other, so a late one is known to be late
-/// whoever runs it: those behind it count as not run.
+/// whoever runs it: those behind it count as not run. They share what all trials may take together.
 std::vector<json> outcomes(const std::vector<Trial>& trials, const std::string& runner, const Limits& limits) {
     std::vector<json> said(trials.size(), json{{"end", "not_run"}});
     std::atomic<std::size_t> next = 0;
-    std::atomic<bool> late = false;
-    const auto deadline = std::chrono::steady_clock::now() + limits.of_all;
+    std::atomic<bool> over = false;
+    std::atomic<std::int64_t> left = limits.of_all.count();
     const auto work = [&] {
-        for (std::size_t n = next++; n < trials.size() && !late; n = next++) {
-            const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-            if (left.count() <= 0) return;
-            said[n] = run(trials[n], runner, std::min(limits.of_a_trial, left));
-            if (said[n]["end"] == "timed_out") late = true;
+        for (std::size_t n = next++; n < trials.size() && !over && left > 0; n = next++) {
+            said[n] = run(trials[n], runner, limits.of_a_trial);
+            left -= said[n]["milliseconds"].get<std::int64_t>();
+            if (said[n]["end"] == "timed_out" || said[n]["end"] == "starved") over = true;
         }
     };
     {

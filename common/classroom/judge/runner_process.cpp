@@ -10,7 +10,9 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <random>
+#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -22,7 +24,9 @@ namespace {
 constexpr std::size_t kPrintedBytesKept = 4096;
 constexpr std::size_t kPrintedBytesMost = 1 << 20;
 constexpr std::size_t kWordsBytesMost = 8 << 20;  // of a reply: what a few hundred launches and a diagnosis take
-constexpr int kPatience = 5;                      // times the limit may pass on a machine that has others to serve
+constexpr int kPatience = 5;                      // times the limit may a program take that does not run, but waits
+constexpr int kStarved = 15;                      // times the limit may pass on a machine that has others to serve
+constexpr std::chrono::milliseconds kLookAgain{250};
 constexpr std::size_t kMemory = std::size_t{3} << 30;
 
 [[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
@@ -96,6 +100,54 @@ class Incoming {
     std::vector<std::byte> bytes_;
 };
 
+/// What a program under a warden takes of the clock: all that passes while it sleeps, and otherwise what it gets of a
+/// processor. That others have the processor is the machine's doing.
+class OwnTime {
+  public:
+    explicit OwnTime(pid_t warden) : warden_(std::to_string(warden)) {}
+
+    std::chrono::milliseconds of_the_clock() const {
+        return std::chrono::floor<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begun_);
+    }
+
+    /// To be asked now and then while the program is there.
+    std::chrono::milliseconds taken() {
+        const std::chrono::milliseconds now = of_the_clock();
+        if (now - looked_at_ >= kLookAgain) {
+            const auto [is_ready, had] = look();
+            taken_ += is_ready ? std::max(had - had_, std::chrono::milliseconds(0)) : now - looked_at_;
+            looked_at_ = now;
+            had_ = had;
+        }
+        return taken_ + (now - looked_at_);
+    }
+
+  private:
+    struct Look {
+        bool is_ready;                  ///< to run, or running
+        std::chrono::milliseconds had;  ///< of a processor, up to now
+    };
+
+    Look look() const {
+        std::string program, line;
+        std::ifstream("/proc/" + warden_ + "/task/" + warden_ + "/children") >> program;
+        std::getline(std::ifstream("/proc/" + (program.empty() ? warden_ : program) + "/stat"), line);
+        const std::size_t name_ends = line.rfind(") ");  // the name may be anything
+        if (name_ends == std::string::npos) return {false, had_};
+        std::istringstream words(line.substr(name_ends + 2));
+        std::string state, word;
+        std::int64_t of_program = 0, of_system = 0;
+        words >> state;
+        for (int n = 0; n < 10; ++n) words >> word;
+        words >> of_program >> of_system;
+        return {state == "R", std::chrono::milliseconds((of_program + of_system) * 1000 / ::sysconf(_SC_CLK_TCK))};
+    }
+
+    std::string warden_;
+    std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+    std::chrono::milliseconds looked_at_{0}, had_{0}, taken_{0};
+};
+
 std::size_t largest_reply(const nlohmann::json& problem) {
     std::size_t bytes = kWordsBytesMost;
     for (const nlohmann::json& output : problem.at("outputs")) {
@@ -111,8 +163,10 @@ RunnerEnd late_after(std::chrono::milliseconds limit) {
             .detail = "still running after " + std::to_string(limit.count() / 1000) + " s"};
 }
 
-RunnerEnd ended_by(int signal, std::chrono::milliseconds limit) {
+RunnerEnd ended_by(int signal, std::chrono::milliseconds limit, std::chrono::milliseconds taken) {
     if (signal == SIGSYS) return {.kind = RunnerEnd::Kind::forbidden};
+    if (signal == SIGKILL && taken < limit)
+        return {.kind = RunnerEnd::Kind::starved, .detail = "something ended it, as a system does that lacks memory"};
     if (signal == SIGXCPU || signal == SIGKILL) return late_after(limit);
     return {.kind = RunnerEnd::Kind::crashed, .detail = ::strsignal(signal)};
 }
@@ -137,17 +191,12 @@ RunnerEnd call_runner(const std::string& program, Message problem, std::chrono::
     Incoming printed(std::move(out.read), kPrintedBytesMost);
     std::size_t sent = 0;
     std::optional<int> status;
-    const auto deadline = std::chrono::steady_clock::now() + kPatience * limit;
-    bool late = false;
-    while (!status && !late && !reply.is_too_much() && !printed.is_too_much()) {
-        const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-        if (left.count() <= 0) {
-            late = true;
-            break;
-        }
+    OwnTime time(warden);
+    const auto is_over = [&] { return time.taken() >= kPatience * limit || time.of_the_clock() >= kStarved * limit; };
+    while (!status && !reply.is_too_much() && !printed.is_too_much() && !is_over()) {
         std::array<pollfd, 4> waiting{reply.awaited(), printed.awaited(), pollfd{in.write.number(), POLLOUT, 0},
                                       pollfd{ended.read.number(), POLLIN, 0}};
-        if (::poll(waiting.data(), waiting.size(), int(left.count())) < 0 && errno != EINTR) fail("poll");
+        if (::poll(waiting.data(), waiting.size(), int(kLookAgain.count())) < 0 && errno != EINTR) fail("poll");
         if (waiting[0].revents) reply.take();
         if (waiting[1].revents) printed.take();
         if (waiting[2].revents) {
@@ -162,6 +211,7 @@ RunnerEnd call_runner(const std::string& program, Message problem, std::chrono::
                 status = SIGKILL;  // the warden itself was ended
         }
     }
+    const std::chrono::milliseconds taken = time.taken();
     ::kill(warden, SIGKILL);
     ::kill(-warden, SIGKILL);  // where there are no namespaces, its group
     while (::waitpid(warden, nullptr, 0) < 0)
@@ -174,17 +224,21 @@ RunnerEnd call_runner(const std::string& program, Message problem, std::chrono::
         message && message->words.contains("token") && message->words["token"] == token) {
         end.kind = RunnerEnd::Kind::replied;
         end.reply = std::move(*message);
-    } else if (late) {
-        end = late_after(limit);
     } else if (printed.is_too_much()) {
         end.detail = "it printed without end: more than " + std::to_string(kPrintedBytesMost >> 20) + " MiB";
     } else if (reply.is_too_much()) {
         end.detail = "its reply was larger than any reply can be";
     } else if (status && WIFSIGNALED(*status)) {
-        end = ended_by(WTERMSIG(*status), limit);
+        end = ended_by(WTERMSIG(*status), limit, taken);
+    } else if (status) {
+        end.detail = WIFEXITED(*status) ? "exit code " + std::to_string(WEXITSTATUS(*status)) : "no reply";
+    } else if (taken >= kPatience * limit) {
+        end = late_after(limit);
     } else {
-        end.detail = status && WIFEXITED(*status) ? "exit code " + std::to_string(WEXITSTATUS(*status)) : "no reply";
+        end = {.kind = RunnerEnd::Kind::starved,
+               .detail = "it waited for a processor most of " + std::to_string(kStarved * limit.count() / 1000) + " s"};
     }
+    end.taken = taken;
     const std::size_t kept = std::min(kPrintedBytesKept, printed.bytes().size());
     end.printed.assign(reinterpret_cast<const char*>(printed.bytes().data()), kept);
     return end;

@@ -9,6 +9,7 @@
 
 #include "common/attention/arguments.h"
 #include "common/classroom/runner/guarded_memory.h"
+#include "common/classroom/runner/shuffled_numbers.h"
 
 namespace ladder::classroom {
 

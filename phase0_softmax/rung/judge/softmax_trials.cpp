@@ -57,17 +57,19 @@ std::vector<Trial> softmax_trials(const json& suite, std::uint64_t seed) {
         };
         trials.push_back(std::move(trial));
     };
-    add("short_rows", 1, draw(2, 31));
-    add("short_rows", draw(2, 5), 32);
-    add("long_rows", draw(2, 9), 32 * draw(3, 9));
+    // More scores than a warp has lanes, or its lanes have room for in one chunk: otherwise nothing is merged.
+    add("short_rows", 1, 128 + draw(1, 31));
+    add("short_rows", draw(2, 5), 160);
+    add("long_rows", draw(2, 9), 32 * draw(6, 16));
     add("long_rows", 2, std::min<int64_t>(longest, 512 + 4 * draw(1, 99)));
     add("ragged", draw(2, 9), 32 * draw(1, 5) + draw(1, 31));
+    add("ragged", draw(2, 5), draw(2, 31));
     add("ragged", 3, 1);
     add("ragged", 2, longest - draw(1, 30));
     for (const Family family :
          {Family::scores_near_minus_1000, Family::one_huge_logit, Family::rising_scores, Family::falling_scores})
-        add("extremes", draw(2, 5), draw(40, 200), family);
-    add("float16", draw(2, 5), draw(40, 200), Family::normal, torch::kFloat16);
+        add("extremes", draw(2, 5), draw(130, 250), family);
+    add("float16", draw(2, 5), draw(260, 360), Family::normal, torch::kFloat16);
     return trials;
 }
 

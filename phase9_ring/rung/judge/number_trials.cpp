@@ -75,6 +75,8 @@ std::vector<Trial> zigzag_trials(const json&, std::uint64_t seed) {
             const auto held = std::int64_t(zigzag(length, rank, ranks).size());
             add("ragged", length, ranks, rank, draw(0, held - 1));
         }
+        // The last that it holds, too: -1 for everything is no answer.
+        add("beyond", 16, 4, draw(0, 3), 3);
         add("beyond", 16, 4, draw(0, 3), 4);
         add("beyond", 5, 4, 0, draw(3, 9));
     }
@@ -111,19 +113,18 @@ std::vector<Trial> time_trials(const json&, std::uint64_t seed) {
     const auto add = [&](Draw& draw, const std::string& property, std::int64_t ranks, double compute, double travel) {
         const double flops = double(draw(100, 900)) * 1e12, bytes = double(draw(20, 450)) * 1e9;
         const double element = draw(0, 1) ? 2 : 4;
-        // n positions: 4 H D n^2 operations, 2 H D n numbers
-        const double tokens = element * flops / (2 * bytes);
+        const Numbers given{{"ranks", double(ranks)}, {"compute", compute}, {"travel", travel},
+                            {"flops", flops},         {"bytes", bytes},     {"element", element}};
         trials.push_back(question(
             property,
             fmt::format("{} ranks, {:.0f} ms to compute and {:.0f} ms to travel", ranks, 1e3 * compute, 1e3 * travel),
-            {{"ranks", double(ranks)},
-             {"compute", compute},
-             {"travel", travel},
-             {"flops", flops},
-             {"bytes", bytes},
-             {"element", element}},
-            {{"seconds", double(ranks - 1) * std::max(compute, travel) + compute}, {"tokens", tokens}},
+            given, {{"seconds", double(ranks - 1) * std::max(compute, travel) + compute}},
             "write down what each rank does and what is on its way, step by step; and in which step nothing is"));
+        trials.push_back(question(
+            "tokens",
+            fmt::format("{:.3g} operations and {:.3g} bytes per second, {} bytes a number", flops, bytes, element),
+            given, {{"tokens", element * flops / (2 * bytes)}},
+            "n positions are 4 H D n² operations, and 2 H D n numbers that travel"));
     };
     for (Draw draw : {Draw(kSizes), Draw(seed)}) {
         for (int n = 0; n < 3; ++n) {
@@ -155,11 +156,12 @@ ProblemKind striped_problems() {
 }
 
 ProblemKind time_problems() {
-    return {
-        .name = "ring_time",
-        .trials = time_trials,
-        .titles = {
-            {"hidden", "computing takes longer"}, {"exposed", "travelling takes longer"}, {"one_rank", "one rank"}}};
+    return {.name = "ring_time",
+            .trials = time_trials,
+            .titles = {{"hidden", "computing takes longer"},
+                       {"exposed", "travelling takes longer"},
+                       {"one_rank", "one rank"},
+                       {"tokens", "how many hide"}}};
 }
 
 }  // namespace ladder::classroom::phase9_ring
