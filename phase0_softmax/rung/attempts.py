@@ -44,3 +44,8 @@ class Attempts(Attempt):
                 verdict = self.judged("attention_in_one_pass", *changes)
                 self.assert_says(verdict, mistake="phase0_softmax/" + mistake)
                 self.assertNotIn("tile", "\n".join(check.title + check.trial + "".join(check.report) for check in verdict.checks))
+
+    def test_infinity_minus_infinity(self):
+        verdict = self.judged("two_states", ("base = safe_maximum(m)", "base = m"))
+        self.assert_only_fails(verdict, "extreme scores")
+        self.assert_says(verdict, "the first 64 are -inf", mistake="phase0_softmax/infinity_minus_infinity")

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "common/classroom/judge/spread.h"
 #include "common/classroom/judge/tensors.h"
 #include "common/classroom/judge/trials.h"
@@ -36,19 +38,20 @@ std::vector<Trial> softmax_trials(const json& suite, std::uint64_t seed) {
     const int64_t longest = suite.value("longest", 1000), warps = suite.value("warps", 1);
     std::vector<Trial> trials;
     const auto add = [&](const std::string& property, int64_t rows, int64_t columns, Family family = Family::normal,
-                         torch::ScalarType dtype = torch::kFloat32) {
+                         torch::ScalarType dtype = torch::kFloat32, int64_t hidden = 0) {
         const torch::Tensor x = reference::make_scores({.query_length = rows,
                                                         .key_length = columns,
                                                         .dtype = dtype,
                                                         .family = family,
                                                         .seed = std::uint64_t(values(1, 1'000'000'000))},
                                                        torch::kCPU);
-        Trial trial{
-            .property = property,
-            .name = fmt::format("{} {} of {}{}{}", rows, rows == 1 ? "row" : "rows", columns,
-                                dtype == torch::kFloat16 ? ", float16" : "",
-                                family == Family::normal ? "" : fmt::format(", {}", reference::name_of(family))),
-            .sizes = {{"rows", rows}, {"N", columns}, {"element", x.element_size()}}};
+        x.slice(1, 0, hidden).fill_(-std::numeric_limits<double>::infinity());
+        Trial trial{.property = property,
+                    .name = fmt::format("{} {} of {}{}{}{}", rows, rows == 1 ? "row" : "rows", columns,
+                                        dtype == torch::kFloat16 ? ", float16" : "",
+                                        family == Family::normal ? "" : fmt::format(", {}", reference::name_of(family)),
+                                        hidden > 0 ? fmt::format(", the first {} are -inf", hidden) : ""),
+                    .sizes = {{"rows", rows}, {"N", columns}, {"element", x.element_size()}}};
         trial.problem = empty_problem(suite.value("device", "rtx4090"));
         add_input(trial.problem, "x", x);
         add_output(trial.problem, "y", x.sizes(), dtype);
@@ -69,6 +72,7 @@ std::vector<Trial> softmax_trials(const json& suite, std::uint64_t seed) {
     for (const Family family :
          {Family::scores_near_minus_1000, Family::one_huge_logit, Family::rising_scores, Family::falling_scores})
         add("extremes", draw(2, 5), draw(130, 250), family);
+    add("extremes", draw(2, 5), draw(130, 250), Family::normal, torch::kFloat32, 64);  // as a mask leaves them
     add("float16", draw(2, 5), draw(260, 360), Family::normal, torch::kFloat16);
     return trials;
 }

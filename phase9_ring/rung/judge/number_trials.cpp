@@ -131,7 +131,8 @@ std::vector<Trial> time_trials(const json&, std::uint64_t seed) {
             add(draw, "hidden", draw(2, 16), double(draw(20, 90)) / 1e3, double(draw(1, 19)) / 1e3);
             add(draw, "exposed", draw(2, 16), double(draw(1, 19)) / 1e3, double(draw(20, 90)) / 1e3);
         }
-        add(draw, "one_rank", 1, double(draw(1, 90)) / 1e3, double(draw(1, 90)) / 1e3);
+        add(draw, "one_rank", 1, double(draw(20, 90)) / 1e3, double(draw(1, 19)) / 1e3);
+        add(draw, "one_rank", 1, double(draw(1, 19)) / 1e3, double(draw(20, 90)) / 1e3);
     }
     return trials;
 }
