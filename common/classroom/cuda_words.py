@@ -46,5 +46,7 @@ def words_for_error(error):
                 "float x = tile(r, c) in place of auto x = tile(r, c), and float(tile(r, c)) for printf")
     if shuffle := SHUFFLE.search(error):
         return f"a shuffle moves a number, and this is a value of type {shuffle[2]}: what lanes are to share lies in shared memory, or is sent number by number"
+    if "variable length array" in error:
+        return "an array's length stands in the program: neither C++ nor CUDA has arrays of a length that is known when it runs"
     unknown = UNKNOWN.search(error)
     return unknown and FOR_UNKNOWN.get(unknown[1])

@@ -382,7 +382,7 @@ def judge(exercise, file, seed, text=None, trial_seconds=TRIAL_SECONDS, progress
 def tried(exercise, file, program, seed, trial_seconds=TRIAL_SECONDS, jobs=None):
     """Tries a program that was built of `file`. Returns a Verdict."""
     lines = [json.loads(line) for line in _ask_judge(
-        str(program), json.dumps(exercise.suite), str(seed), str(trial_seconds * 1000), str(trial_seconds * 1000 * TRIALS_AT_MOST),
+        str(program), json.dumps(exercise.suite), str(seed), str(int(trial_seconds * 1000)), str(int(trial_seconds * 1000 * TRIALS_AT_MOST)),
         str(jobs or len(os.sched_getaffinity(0))))]
     if not lines or len(lines) != lines[0]["trials"] + 1:
         raise WorkbenchError(f"the judge said {len(lines)} lines, which is not what it announced")
