@@ -24,8 +24,8 @@ namespace {
 constexpr std::size_t kPrintedBytesKept = 4096;
 constexpr std::size_t kPrintedBytesMost = 1 << 20;
 constexpr std::size_t kWordsBytesMost = 8 << 20;  // of a reply: what a few hundred launches and a diagnosis take
-constexpr int kPatience = 5;                      // times the limit may a program take that does not run, but waits
-constexpr int kStarved = 15;                      // times the limit may pass on a machine that has others to serve
+constexpr int kPatience = 5;                      // times the limit a program may take that sleeps
+constexpr int kStarved = 15;                      // times the limit the clock may take on a busy machine
 constexpr std::chrono::milliseconds kLookAgain{250};
 constexpr std::size_t kMemory = std::size_t{3} << 30;
 
