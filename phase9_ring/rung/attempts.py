@@ -5,8 +5,8 @@ from attempt import Attempt
 
 class Attempts(Attempt):
     def test_a_mean_of_both(self):
-        verdict = self.judged("one_more_part", ("(kept.of(O_before(row, c)) + added.of(float(O_p(row, c)))) / s",
-                                                "(O_before(row, c) + float(O_p(row, c))) / 2.0f"))
+        verdict = self.judged("one_more_part", ("(kept.of(float(O_before(row, c))) + added.of(float(O_p(row, c)))) / s",
+                                                "(float(O_before(row, c)) + float(O_p(row, c))) / 2.0f"))
         self.assert_says(verdict, "one more part", "O", "LSE is right")
 
     def test_the_last_part_alone(self):
