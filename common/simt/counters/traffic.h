@@ -114,7 +114,8 @@ class Traffic {
     struct InstructionHash {
         std::size_t operator()(const Instruction&) const;
     };
-    /// What was asked for last, by line and kind: threads come by few lines many times, and so spare themselves the hash.
+    /// What was asked for last, by line and kind: threads come by few lines many times, and so spare themselves the
+    /// hash.
     struct Asked {
         Instruction instruction{.site = {}, .bytes = -1};
         std::uint32_t number = 0;
