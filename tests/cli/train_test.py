@@ -61,7 +61,9 @@ class Train(unittest.TestCase):
         self.assertEqual([run["attention"] for run in record["runs"]], ["FlashLadder", "PyTorch's SDPA"])
         self.assertEqual((record["steps"], record["seed"]), (STEPS, 0))
         self.assertIn(f"{record['runs'][0]['held_out_loss']:.3f} on held-out text", self.result.stdout)
-        self.assertIn(f"{100 * record['runs'][1]['share_of_attention']:.0f} %", self.result.stdout)
+        for run in record["runs"]:  # a busy machine may have taken longer for the step without attention than for that with it
+            share = run["share_of_attention"]
+            self.assertIn(f"{100 * share:.0f} % of a step" if share > 0 else "nothing of a step", self.result.stdout)
         self.assertTrue(record["sample"].startswith("The running maximum"))
 
     def test_the_curve_is_a_picture(self):
@@ -112,7 +114,9 @@ class Train(unittest.TestCase):
         shutil.copytree(self.whole, broken)
         with open(broken / "checkpoint.safetensors", "r+b") as file:
             file.seek(-5000, os.SEEK_END)
-            file.write(b"\x55")
+            byte = file.read(1)[0]
+            file.seek(-5000, os.SEEK_END)
+            file.write(bytes([byte ^ 0x55]))
         for arguments in (["--resume"], ["--generate", "A"], []):
             self.refused(train(broken, *arguments), "checkpoint.safetensors", "damaged", "--restart")
         self.refused(train(self.folder / "nothing", "--resume"), "there is no checkpoint", "--out")
