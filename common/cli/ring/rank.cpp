@@ -68,7 +68,7 @@ std::int64_t peak_since([[maybe_unused]] torch::Device device) {
 constexpr int kTurns = 10;
 
 /// Seconds of each of these calls, on all ranks at a time. They take turns, so that none has a cooler device than
-/// another: of a few turns the median counts.
+/// another: of a few turns the median counts. `repeats` calls of each, over all turns.
 std::vector<double> seconds_of(const Group& group, torch::Device device, int repeats,
                                const std::vector<std::function<void()>>& calls) {
     const int turns = std::min(repeats, kTurns);
@@ -78,10 +78,11 @@ std::vector<double> seconds_of(const Group& group, torch::Device device, int rep
             wait_for(device);
             group.hear_all("ready");
             const auto start = std::chrono::steady_clock::now();
-            for (int n = 0; n < repeats / turns; ++n) calls[i]();
+            const int times = repeats * (turn + 1) / turns - repeats * turn / turns;
+            for (int n = 0; n < times; ++n) calls[i]();
             wait_for(device);
             samples[i].push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() /
-                                 (repeats / turns));
+                                 times);
         }
     std::vector<double> medians;
     for (std::vector<double>& of_call : samples) {
@@ -312,6 +313,7 @@ std::vector<RankRun> run_as(const distributed::Place& place, const std::shared_p
             const AttentionResult result = attention_with_lse(own.q, own.k, own.v, plan.call.attention);
             if (plan.backward) torch::autograd::grad({result.out}, {own.q, own.k, own.v}, {own.dout});
         });
+        timed.back()();  // the methods have run once, too, before they are timed
         const std::vector<double> seconds = seconds_of(group, device, plan.repeats, timed);
         run.alone_seconds = has_pairs ? seconds.back() : 0;
         auto next = seconds.begin();
