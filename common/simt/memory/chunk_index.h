@@ -1,6 +1,5 @@
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -15,7 +14,7 @@ class ChunkIndex {
   public:
     /// The number under `address`, which is `number` if there was none yet.
     std::uint32_t find_or_add(std::uintptr_t address, std::uint32_t number) {
-        for (std::size_t at = home_of(address);; at = (at + 1) % slots_.size()) {
+        for (std::size_t at = home_of(address);; at = (at + 1) & (slots_.size() - 1)) {
             Slot& slot = slots_[at];
             if (slot.generation != generation_) return add(slot, address, number);
             if (slot.address == address) return slot.number;
@@ -36,24 +35,28 @@ class ChunkIndex {
 
     std::size_t home_of(std::uintptr_t address) const {
         // Multiplied by 2^64 over the golden ratio, neighbours scatter in the first bits.
-        return std::uint64_t{address} * 0x9e3779b97f4a7c15u >> (64 - std::countr_zero(slots_.size()));
+        return std::uint64_t{address} * 0x9e3779b97f4a7c15u >> shift_;
     }
 
     std::uint32_t add(Slot& slot, std::uintptr_t address, std::uint32_t number) {
         slot = {address, generation_, number};
-        if (2 * ++used_ > slots_.size()) grow();
+        if (2 * ++used_ > slots_.size()) [[unlikely]]
+            grow();
         return number;
     }
 
-    void grow() {
+    // Apart, so that to find saves no registers.
+    [[gnu::noinline]] void grow() {
         std::vector<Slot> before(4 * slots_.size());
         before.swap(slots_);
+        shift_ -= 2;
         used_ = 0;
         for (const Slot& slot : before)
             if (slot.generation == generation_) find_or_add(slot.address, slot.number);
     }
 
     std::vector<Slot> slots_{std::vector<Slot>(256)};  // a power of 2, at most half of it in use
+    int shift_ = 64 - 8;                               // leaves the bits of a place among them
     std::size_t used_ = 0;
     std::uint32_t generation_ = 1;
 };

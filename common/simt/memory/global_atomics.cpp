@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "common/simt/memory/global_hand_in.h"
 #include "common/simt/memory/global_shadow.h"
 #include "common/simt/report/leniency.h"
 #include "common/simt/report/race_advice.h"
@@ -230,11 +231,11 @@ void GlobalShadow::hand_in_lists() {
             hand_in.take(*listed.region, listed.cell, listed.list, hands_over, gained);
             continue;
         }
-        GlobalLaunchShadow::Touch touch{.region = listed.region, .cell = listed.cell};
+        GlobalLaunchShadow::Touch touch{.cell = listed.cell};
         for (const ListedAccess& access : all)
             (access.deed == Deed::writes ? touch.write : touch.read) =
                 GlobalAccessRecord{access.warp * 32 + std::countr_zero(access.lanes), access.tensor, access.site};
-        hand_in.take(std::span(&touch, 1));
+        hand_in.take(*listed.region, touch);
     }
     for (const auto& [address, read] : unwritten_) {
         const Listed& listed = listed_at(address);

@@ -4,6 +4,7 @@
 #include <tuple>
 #include <utility>
 
+#include "common/simt/memory/global_hand_in.h"
 #include "common/simt/memory/global_shadow.h"
 #include "common/simt/report/leniency.h"
 
@@ -78,52 +79,14 @@ std::optional<GlobalLaunchShadow::Claim> GlobalLaunchShadow::claim(std::uintptr_
     if (!party.known()) return std::nullopt;
     return Claim{.kernel = kernel_,
                  .wrote = writer.known(),
-                 .witness = {.thread = int(party.thread),
-                             .site = instructions_[party.instruction].site,
-                             .block = index_of(party.block_after - 1)}};
-}
-
-[[gnu::always_inline]] inline GlobalLaunchShadow::Party GlobalLaunchShadow::party(std::uint64_t block,
-                                                                                  const GlobalAccessRecord& access) {
-    const Instruction instruction{access.site, access.tensor};
-    if (recent_instruction_ >= instructions_.size() || instructions_[recent_instruction_] != instruction) [[unlikely]]
-        note(instruction);
-    return {.block_after = block + 1, .thread = std::uint64_t(access.thread), .instruction = recent_instruction_};
+                 .witness = {.thread = party.thread(),
+                             .site = instructions_[party.instruction()].site,
+                             .block = index_of(party.block_after() - 1)}};
 }
 
 GlobalLaunchShadow::Party GlobalLaunchShadow::party(const Past& past, std::uint32_t lanes) {
     return party(past.block, {past.access.warp * 32 + std::countr_zero(lanes & past.access.lanes), past.access.tensor,
                               past.access.site});
-}
-
-void GlobalLaunchShadow::HandIn::take(std::span<const Touch> touched) {
-    for (const Touch& touch : touched) {
-        if (!page_ || page_->region != touch.region || touch.cell - page_->first_cell >= kPageCells)
-            page_ = &launch_.page_of(*touch.region, touch.cell);
-        Cell& cell = page_->cells[touch.cell - page_->first_cell];
-        const auto meet = [&](Party newcomer, Deed deed, Party other, Deed other_deed) {
-            if (other.known() && other.block_after != newcomer.block_after) [[unlikely]]
-                launch_.meet_other_block(newcomer, deed, other, other_deed, *touch.region, touch.cell);
-        };
-        if (touch.read.thread >= 0) {
-            const Party reader = launch_.party(block_, touch.read);
-            meet(reader, Deed::reads, cell.writer, Deed::writes);
-            if (!launch_.histories_.empty()) [[unlikely]]
-                launch_.meet_history(reader, Deed::reads, touch);
-            keep_lowest(reader, cell.reader, cell.other_reader);
-        }
-        if (touch.adds || !launch_.adders_.empty()) [[unlikely]]
-            launch_.take_additions(touch, cell, block_);
-        if (touch.write.thread >= 0 && !touch.adds) {
-            const Party writer = launch_.party(block_, touch.write);
-            meet(writer, Deed::writes, cell.writer, Deed::writes);
-            meet(writer, Deed::writes, cell.reader, Deed::reads);
-            meet(writer, Deed::writes, cell.other_reader, Deed::reads);
-            if (!launch_.histories_.empty()) [[unlikely]]
-                launch_.meet_history(writer, Deed::writes, touch);
-            if (!cell.writer.known() || writer.block_after < cell.writer.block_after) cell.writer = writer;
-        }
-    }
 }
 
 GlobalLaunchShadow::Page& GlobalLaunchShadow::page_of(const GlobalRegion& region, std::size_t cell) {
@@ -140,18 +103,14 @@ void GlobalLaunchShadow::note(const Instruction& instruction) {
     if (instructions_.size() > UINT16_MAX) throw std::length_error("a kernel with more than 65535 source lines");
 }
 
-void GlobalLaunchShadow::keep_lowest(Party newcomer, Party& lowest, Party& next) {
-    if (!lowest.known() || newcomer.block_after < lowest.block_after) std::swap(newcomer, lowest);
-    if (newcomer.known() && (!next.known() || newcomer.block_after < next.block_after)) next = newcomer;
-}
-
 /// Who adds meets those who read and write plainly, and they meet him.
-void GlobalLaunchShadow::take_additions(const Touch& touch, const Cell& cell, std::uint64_t block) {
+void GlobalLaunchShadow::take_additions(const GlobalRegion& region, const Touch& touch, const Cell& cell,
+                                        std::uint64_t block) {
     const auto meet = [&](Party newcomer, Deed deed, Party other, Deed other_deed) {
-        if (other.known() && other.block_after != newcomer.block_after)
-            meet_other_block(newcomer, deed, other, other_deed, *touch.region, touch.cell);
+        if (other.known() && other.block_after() != newcomer.block_after())
+            meet_other_block(newcomer, deed, other, other_deed, region, touch.cell);
     };
-    const std::uintptr_t address = touch.region->address_of(touch.cell);
+    const std::uintptr_t address = region.address_of(touch.cell);
     if (touch.adds) {
         const Party adder = party(block, touch.write);
         meet(adder, Deed::writes, cell.writer, Deed::writes);
@@ -172,7 +131,7 @@ void GlobalLaunchShadow::meet_other_block(Party newcomer, Deed newcomer_does, Pa
                                           const GlobalRegion& region, std::size_t cell, Lack lack,
                                           bool newcomer_is_agent) {
     if (ScopedLeniency::active()) return;
-    const bool newcomer_is_later = newcomer.block_after > other.block_after;
+    const bool newcomer_is_later = newcomer.block_after() > other.block_after();
     const Conflict conflict{.later = newcomer_is_later ? newcomer : other,
                             .earlier = newcomer_is_later ? other : newcomer,
                             .later_deed = newcomer_is_later ? newcomer_does : other_does,
@@ -188,8 +147,8 @@ void GlobalLaunchShadow::meet_other_block(Party newcomer, Deed newcomer_does, Pa
 bool GlobalLaunchShadow::Conflict::comes_before(const Conflict& other) const {
     const auto order = [](const Conflict& c) {
         const int kind = !changes(c.later_deed) ? 1 : !changes(c.earlier_deed) ? 2 : 0;
-        return std::tuple(std::uint64_t{c.later.block_after}, std::uint64_t{c.earlier.block_after}, c.region->number,
-                          c.cell, kind, c.later_deed, c.earlier_deed);
+        return std::tuple(c.later.block_after(), c.earlier.block_after(), c.region->number, c.cell, kind, c.later_deed,
+                          c.earlier_deed);
     };
     return order(*this) < order(other);
 }
@@ -199,18 +158,18 @@ std::array<unsigned, 3> GlobalLaunchShadow::index_of(std::uint64_t block) const 
 }
 
 Witness GlobalLaunchShadow::witness(Party party) const {
-    return {.thread = int(party.thread),
-            .site = instructions_[party.instruction].site,
-            .block = index_of(party.block_after - 1)};
+    return {.thread = party.thread(),
+            .site = instructions_[party.instruction()].site,
+            .block = index_of(party.block_after() - 1)};
 }
 
 /// What the party calls the element.
 std::string GlobalLaunchShadow::name_for(Party party, const Conflict& c) const {
-    return global_element_name(instructions_[party.instruction].tensor, c.region->address_of(c.cell));
+    return global_element_name(instructions_[party.instruction()].tensor, c.region->address_of(c.cell));
 }
 
 std::optional<MachineError::Report> GlobalLaunchShadow::conflict(std::uint64_t last_block) const {
-    if (!first_conflict_ || first_conflict_->later.block_after - 1 > last_block) return unwritten_read(last_block);
+    if (!first_conflict_ || first_conflict_->later.block_after() - 1 > last_block) return unwritten_read(last_block);
     const Conflict& c = *first_conflict_;
     if (c.lack == Lack::proxy_fence) return unseen_report(c);
     const Witness later = witness(c.later), earlier = witness(c.earlier);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/simt/memory/global_hand_in.h"
 #include "common/simt/report/leniency.h"
 #include "common/simt/report/race_advice.h"
 
@@ -52,21 +53,18 @@ void GlobalShadow::end_block() {
         return;
     }
     GlobalLaunchShadow::HandIn hand_in(*launch_, block_);
-    std::array<GlobalLaunchShadow::Touch, kChunkCells> touched;
     for (std::size_t n = 0; n < used; ++n) {
         const Chunk& chunk = chunks_[n];
-        std::size_t count = 0;
         for (std::size_t i = 0; i < kChunkCells; ++i) {
             const Cell& c = chunk.cells[i];
-            GlobalLaunchShadow::Touch touch{.region = chunk.region, .cell = chunk.first_cell + i};
-            if (c.write_interval >= first_interval_) {
+            GlobalLaunchShadow::Touch touch{.cell = chunk.first_cell + i};
+            if (written_here(c)) {
                 touch.write = {c.writer, c.write_tensor, c.write_site};
                 touch.adds = c.adds & kOnlyAdds;
             }
             if (c.read_interval >= first_interval_) touch.read = {c.reader, c.read_tensor, c.read_site};
-            if (touch.write.thread >= 0 || touch.read.thread >= 0) touched[count++] = touch;
+            if (touch.write.thread >= 0 || touch.read.thread >= 0) hand_in.take(*chunk.region, touch);
         }
-        hand_in.take(std::span(touched).first(count));
     }
 }
 

@@ -9,7 +9,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -63,7 +62,6 @@ class GlobalLaunchShadow {
 
     /// What a block did to one cell: the last write and the last read.
     struct Touch {
-        const GlobalRegion* region;
         std::size_t cell;
         GlobalAccessRecord write{}, read{};
         bool adds = false;  ///< all that it wrote were additions, which may come in any order
@@ -73,7 +71,7 @@ class GlobalLaunchShadow {
       public:
         HandIn(GlobalLaunchShadow& launch, std::uint64_t block)
             : launch_(launch), lock_(launch.mutex_), block_(block) {}
-        void take(std::span<const Touch> touched);
+        void take(const GlobalRegion& region, const Touch& touch);  ///< see global_hand_in.h
 
         /// All that the block did to one element. `hands_over`: whether anything of it can lie before or after what
         /// another block does. `gained`: what anybody in the block has learned of others, by its end.
@@ -128,12 +126,20 @@ class GlobalLaunchShadow {
     AtomicBoard& board() { return board_; }
 
   private:
-    /// In one word: a cell needs three, and there is a cell for every element that kernels write.
-    struct Party {
-        std::uint64_t block_after : 38 = 0;  // 1 + the block's number; 0: nobody
-        std::uint64_t thread : 10 = 0;
-        std::uint64_t instruction : 16 = 0;
-        bool known() const { return block_after != 0; }
+    /// In one word: a cell needs three, and there is a cell for every element that kernels write. Put together by hand,
+    /// since the compiler masks what it puts into bit-fields.
+    class Party {
+      public:
+        Party() = default;  ///< nobody
+        Party(std::uint64_t block, std::uint64_t thread, std::uint64_t instruction)
+            : bits_((block + 1) << 26 | thread << 16 | instruction) {}
+        bool known() const { return bits_ != 0; }
+        std::uint64_t block_after() const { return bits_ >> 26; }  ///< 1 + the block's number; 0: nobody
+        int thread() const { return int(bits_ >> 16 & 0x3ff); }
+        std::size_t instruction() const { return bits_ & 0xffff; }
+
+      private:
+        std::uint64_t bits_ = 0;
     };
     struct Cell {
         Party writer, reader, other_reader;
@@ -191,11 +197,11 @@ class GlobalLaunchShadow {
     Party party(std::uint64_t block, const GlobalAccessRecord& access);
     void note(const Instruction& instruction);
     static void keep_lowest(Party newcomer, Party& lowest, Party& next);
-    void take_additions(const Touch& touch, const Cell& cell, std::uint64_t block);
+    void take_additions(const GlobalRegion& region, const Touch& touch, const Cell& cell, std::uint64_t block);
     void meet_other_block(Party newcomer, Deed newcomer_does, Party other, Deed other_does, const GlobalRegion& region,
                           std::size_t cell, Lack lack = Lack::unknown, bool newcomer_is_agent = false);
     Party party(const Past& past, std::uint32_t lanes = ~0u);
-    void meet_history(Party newcomer, Deed deed, const Touch& where);
+    void meet_history(Party newcomer, Deed deed, const GlobalRegion& region, std::size_t cell);
     void meet_history(const Past& newcomer, const History& history, const KnowledgePtr& gained);
     void meet_in_order(const Past& newcomer, const Past& past, bool newcomer_is_after, const History& history);
     void keep(const Past& past, History& history);
@@ -352,7 +358,7 @@ class GlobalShadow {
     static constexpr std::uint8_t kLastAdds = 1, kOnlyAdds = 2, kByAgent = 4;
 
     /// A block touches few of the cells that a launch does, so they are gathered in chunks as it meets them.
-    static constexpr std::size_t kChunkCells = 16;
+    static constexpr std::size_t kChunkCells = 128;
     struct Chunk {
         const GlobalRegion* region;
         std::size_t first_cell;

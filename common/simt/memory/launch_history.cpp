@@ -2,6 +2,7 @@
 #include <bit>
 #include <ranges>
 
+#include "common/simt/memory/global_hand_in.h"
 #include "common/simt/memory/global_shadow.h"
 #include "common/simt/report/leniency.h"
 #include "common/simt/report/race_advice.h"
@@ -22,7 +23,7 @@ void GlobalLaunchShadow::HandIn::take(const GlobalRegion& region, std::size_t ce
         const Past past{block_, hands_over, access};
         const Party party = launch_.party(past);
         const auto meet = [&](Party other, Deed deed) {
-            if (other.known() && other.block_after != party.block_after && are_in_conflict(access.deed, deed))
+            if (other.known() && other.block_after() != party.block_after() && are_in_conflict(access.deed, deed))
                 launch_.meet_other_block(party, access.deed, other, deed, region, cell);
         };
         meet(others.writer, Deed::writes);
@@ -39,13 +40,13 @@ void GlobalLaunchShadow::HandIn::take_unwritten(const GlobalRegion& region, std:
 }
 
 /// Of a block that does not hand over: it is in order with no other.
-void GlobalLaunchShadow::meet_history(Party newcomer, Deed deed, const Touch& where) {
-    const auto found = histories_.find(where.region->address_of(where.cell));
+void GlobalLaunchShadow::meet_history(Party newcomer, Deed deed, const GlobalRegion& region, std::size_t cell) {
+    const auto found = histories_.find(region.address_of(cell));
     if (found == histories_.end()) return;
     for (const std::vector<Past>& pasts : found->second.by_deed)
         for (const Past& past : pasts)
-            if (past.block + 1 != newcomer.block_after && are_in_conflict(deed, past.access.deed))
-                meet_other_block(newcomer, deed, party(past), past.access.deed, *where.region, where.cell);
+            if (past.block + 1 != newcomer.block_after() && are_in_conflict(deed, past.access.deed))
+                meet_other_block(newcomer, deed, party(past), past.access.deed, region, cell);
 }
 
 void GlobalLaunchShadow::meet_history(const Past& newcomer, const History& history, const KnowledgePtr& gained) {
@@ -220,15 +221,16 @@ std::string GlobalLaunchShadow::narrow_fences(std::uint64_t one, std::uint64_t o
 
 /// Whether both blocks write at one line, which also reads the element.
 bool GlobalLaunchShadow::is_update(const Conflict& c) const {
-    if (c.later_deed != Deed::writes || c.earlier_deed != Deed::writes || c.later.instruction != c.earlier.instruction)
+    if (c.later_deed != Deed::writes || c.earlier_deed != Deed::writes ||
+        c.later.instruction() != c.earlier.instruction())
         return false;
     const auto page = pages_.find(c.region->address_of(c.cell / kPageCells * kPageCells));
     return page != pages_.end() && page->second->cells[c.cell % kPageCells].reader.known() &&
-           page->second->cells[c.cell % kPageCells].reader.instruction == c.later.instruction;
+           page->second->cells[c.cell % kPageCells].reader.instruction() == c.later.instruction();
 }
 
 std::string GlobalLaunchShadow::advice_for(const Conflict& c) const {
-    const std::uint64_t one = c.earlier.block_after - 1, other = c.later.block_after - 1;
+    const std::uint64_t one = c.earlier.block_after() - 1, other = c.later.block_after() - 1;
     const std::uintptr_t address = c.region->address_of(c.cell);
     const auto element = [&](const AtomicBoard::Step& step) { return global_element_name(step.tensor, step.address); };
     if (is_atomic(c.later_deed) != is_atomic(c.earlier_deed))

@@ -240,7 +240,8 @@ class SharedMemory {
     }
 
   private:
-    enum class Readers : std::uint8_t { one_thread, one_warp, several_warps };
+    // Of 16 bits, so that a Cell has no padding: else two overlapping moves copy it, of which the second has to wait.
+    enum class Readers : std::uint16_t { one_thread, one_warp, several_warps };
 
     /// What happened last to two bytes. Intervals are those of the accessing thread's warp.
     struct Cell {

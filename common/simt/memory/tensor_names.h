@@ -22,7 +22,7 @@ bool only_views_reach_tensors();
 
 /// Where the element lies that a view of this tensor names.
 template <class T>
-T* memory_behind(int tensor, T* named) {
+[[gnu::always_inline]] inline T* memory_behind(int tensor, T* named) {
     return reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(named) +
                                 std::uintptr_t(beyond_views[std::size_t(tensor)]));
 }

@@ -15,7 +15,7 @@ inline namespace cpu {
 
 /// A value of up to 8 bytes as what a shuffle moves, and back.
 template <class T>
-std::uint64_t to_register(T value) {
+[[gnu::always_inline]] inline std::uint64_t to_register(T value) {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8, "a shuffle moves 1 to 8 bytes");
     std::uint64_t bits = 0;
     std::memcpy(&bits, &value, sizeof(T));
@@ -24,7 +24,7 @@ std::uint64_t to_register(T value) {
 
 /// The value that to_register() packed.
 template <class T>
-T from_register(std::uint64_t bits) {
+[[gnu::always_inline]] inline T from_register(std::uint64_t bits) {
     T value;
     std::memcpy(&value, &bits, sizeof(T));
     return value;
