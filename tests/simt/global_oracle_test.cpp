@@ -12,6 +12,7 @@
 #include <set>
 #include <sstream>
 
+#include "common/simt/memory/global_hand_in.h"
 #include "common/simt/memory/global_memory.h"
 #include "common/simt/memory/global_shadow.h"
 #include "tests/simt/testing.h"
@@ -291,14 +292,13 @@ TEST(GlobalOracle, BlocksHandInInAnyOrder) {
             ASSERT_NE(region, launch.regions().end());
             const std::size_t first_cell = (*region)->cell_of(reinterpret_cast<std::uintptr_t>(buffer.base));
             for (const int b : order) {
-                std::vector<GlobalLaunchShadow::Touch> touched;
+                GlobalLaunchShadow::HandIn hand_in(launch, std::uint64_t(b));
                 for (int c = 0; c < kFew; ++c) {
-                    GlobalLaunchShadow::Touch touch{.region = region->get(), .cell = first_cell + std::size_t(c)};
+                    GlobalLaunchShadow::Touch touch{.cell = first_cell + std::size_t(c)};
                     if (does[b][c][true]) touch.write = {b, tensor_id("cells"), sites(c, true)};
                     if (does[b][c][false]) touch.read = {b, tensor_id("cells"), sites(c, false)};
-                    touched.push_back(touch);
+                    hand_in.take(**region, touch);
                 }
-                GlobalLaunchShadow::HandIn(launch, std::uint64_t(b)).take(touched);
             }
             const auto report = launch.conflict(UINT64_MAX);
             ASSERT_EQ(report.has_value(), !all.empty());
