@@ -37,8 +37,27 @@ AttentionGradients plain_backward(const torch::Tensor& dout, const torch::Tensor
                                   const AttentionOptions& options = {}, const BackwardOptions& backward_options = {},
                                   const std::optional<torch::Tensor>& dlse = {});
 
+/// The same with larger tiles for the kernel of dK and dV, in float32: D at most kWidestTiledBackward, on a device with
+/// asynchronous copies and 203 KiB of shared memory per block (for D = 64; 138 KiB for D <= 32). Throws as
+/// plain_backward() does, and where it cannot run.
+AttentionGradients tiled_backward(const torch::Tensor& dout, const torch::Tensor& q, const torch::Tensor& k,
+                                  const torch::Tensor& v, const torch::Tensor& out, const torch::Tensor& lse,
+                                  const AttentionOptions& options = {}, const BackwardOptions& backward_options = {},
+                                  const std::optional<torch::Tensor>& dlse = {});
+
+/// With D = 128, dK_j, dV_j and the scores of tiles so large would not fit the registers.
+inline constexpr int64_t kWidestTiledBackward = 64;
+
+/// Throws std::invalid_argument unless tiled_backward() can run on q: its dtype, head dimension and device.
+void check_tiled_backward(const torch::Tensor& q);
+
 /// What its kernels move to and from global memory for such a problem. An atomic addition counts as a write.
 GlobalBytes plain_backward_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                                 const AttentionOptions& options = {}, const BackwardOptions& backward_options = {},
+                                 bool has_dlse = false);
+
+/// Likewise.
+GlobalBytes tiled_backward_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                  const AttentionOptions& options = {}, const BackwardOptions& backward_options = {},
                                  bool has_dlse = false);
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "common/reference/checks.h"
@@ -58,7 +59,7 @@ void matches_oracle(const Entry& entry, const AttentionCase& problem, bool with_
 void gradients_with_strides_of_their_own_match_oracle(const Entry& entry) {
     constexpr int64_t batch = 2, heads = 2, length = 150;
     for (const auto dtype : entry.dtypes)
-        for (const int64_t head_dim : {64, 128}) {
+        for (const int64_t head_dim : {int64_t{64}, std::min<int64_t>(128, entry.head_dims.back())}) {
             Given g = given({.batch = batch,
                              .query_heads = heads,
                              .kv_heads = heads,

@@ -76,4 +76,21 @@ __host__ __device__ constexpr int first_seeing(Mask mask, int key, int query_len
     return diagonal < 0 ? 0 : diagonal > query_length ? query_length : diagonal;
 }
 
+/// What a kernel moves whose blocks keep B_c keys while B_r queries at a time come past. K and V once; for each key
+/// tile and each query head of its group, Q, dO, LSE and D from the first query tile on that sees the key tile; dK and
+/// dV once. Where blocks add to dQ, each query that sees a key of the tile, once for each.
+inline GlobalBytes dkdv_bytes(const BackwardArguments& a, int B_c, int B_r) {
+    const std::uint64_t kv_heads = a.batch() * a.kv_heads(), heads = a.batch() * a.query_heads();
+    const std::uint64_t row = a.head_dim() * element_bytes(a.q.type);
+    std::uint64_t passing = 0, adding = 0;
+    for (std::int64_t first_key = 0; first_key < a.key_length(); first_key += B_c) {
+        const int first = first_seeing(a.mask, int(first_key), int(a.query_length()), int(a.key_length()));
+        if (first < a.query_length()) passing += a.query_length() - first / B_r * B_r;
+        adding += a.query_length() - first;
+    }
+    return {.read = kv_heads * 2 * row * a.key_length() + heads * passing * (2 * row + 2 * sizeof(float)),
+            .written = kv_heads * 2 * row * a.key_length() +
+                       (a.dq_sum.rank ? heads * adding * a.head_dim() * sizeof(float) : 0)};
+}
+
 }  // namespace ladder::SIMT_MACHINE

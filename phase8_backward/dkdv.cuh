@@ -4,6 +4,7 @@
 #include "common/attention/row_tile.cuh"
 #include "common/attention/watch.cuh"
 #include "phase8_backward/backward_tensors.cuh"
+#include "phase8_backward/seeing_tile.cuh"
 
 namespace ladder::SIMT_MACHINE {
 
@@ -34,32 +35,6 @@ namespace ladder::SIMT_MACHINE {
 ///   global  reads K and V once, and once per key tile Q, dO, LSE and D of the query tiles that see it; writes dK and dV
 ///           once; where Adds, adds to dQ once per key tile
 // clang-format on
-
-/// dV_j or dK_j += P^T(row i, :) X, of the queries of a tile that see each key: those from from[i] on, before `until`.
-/// The others have no part in it: not even as 0 * NaN, which is NaN.
-template <class Owner, int Columns, class PTile, class XTile>
-__device__ __forceinline__ void accumulate_seeing(float (&sum)[Owner::rows][Columns], const Owner& owner,
-                                                  const int (&from)[Owner::rows], int until, const PTile& P,
-                                                  const XTile& X) {
-    using T = typename XTile::Element;
-    constexpr int D = Owner::lanes_per_row * Columns, width = kRowVector<T, D>;
-    using Vector = simt::Vector<T, width>;
-    for (int q = max(from[0], 0); q < min(until, PTile::columns()); ++q) {
-        float p[Owner::rows];
-#pragma unroll
-        for (int i = 0; i < Owner::rows; ++i) p[i] = P(owner.row(i), q);
-#pragma unroll
-        for (int n = 0; n < Columns / width; ++n) {
-            const Vector x = X.template vec<Vector>(q, output_column<T, D>(owner.lane, n));
-#pragma unroll
-            for (int i = 0; i < Owner::rows; ++i) {
-                if (q < from[i]) continue;
-#pragma unroll
-                for (int e = 0; e < width; ++e) sum[i][n * width + e] += p[i] * float(x.element[e]);
-            }
-        }
-    }
-}
 
 /// dQ_i += scale dS_ij K_j, by atomic additions. A thread has four neighbouring queries, which lie side by side in
 /// dS_ij^T, and every `threads`-th column, so that a warp adds to neighbouring elements. `seen`: how many keys of the
@@ -227,23 +202,11 @@ std::size_t backward_shared_bytes(const BackwardArguments& a) {
     return bytes;
 }
 
-/// K and V once; for each key tile and each query head of its group, Q, dO, LSE and D from the first query tile on that
-/// sees the key tile; dK and dV once. Where blocks add to dQ, each query that sees a key of the tile, once for each.
+/// What it moves: see dkdv_bytes().
 GlobalBytes backward_dkdv_bytes(const BackwardArguments& a) {
     GlobalBytes bytes;
     with_head_dim(a.head_dim(), [&]<int D>(std::integral_constant<int, D>) {
-        constexpr int B_c = BackwardTiles<D>::kept, B_r = BackwardTiles<D>::passing;
-        const std::uint64_t kv_heads = a.batch() * a.kv_heads(), heads = a.batch() * a.query_heads();
-        const std::uint64_t row = a.head_dim() * element_bytes(a.q.type);
-        std::uint64_t passing = 0, adding = 0;
-        for (std::int64_t first_key = 0; first_key < a.key_length(); first_key += B_c) {
-            const int first = first_seeing(a.mask, int(first_key), int(a.query_length()), int(a.key_length()));
-            if (first < a.query_length()) passing += a.query_length() - first / B_r * B_r;
-            adding += a.query_length() - first;
-        }
-        bytes.read = kv_heads * 2 * row * a.key_length() + heads * passing * (2 * row + 2 * sizeof(float));
-        bytes.written = kv_heads * 2 * row * a.key_length();
-        if (a.dq_sum.rank) bytes.written += heads * adding * a.head_dim() * sizeof(float);
+        bytes = dkdv_bytes(a, BackwardTiles<D>::kept, BackwardTiles<D>::passing);
     });
     return bytes;
 }

@@ -21,6 +21,19 @@ const RegisterRung plain(BackwardRung{
             return plain_backward(dout, q, k, v, out, lse, options, {}, dlse);
         }});
 
+const RegisterRung with_large_tiles(BackwardRung{
+    .name = "tiled_backward",
+    .rank = Rank::registers,
+    .reason = "a thread's scores form squares of 8 x 8, and queries are fetched while others are multiplied",
+    .objection = [](const torch::Tensor& q, const torch::Tensor&, const torch::Tensor&,
+                    const AttentionOptions&) -> std::string { return objection_of([&] { check_tiled_backward(q); }); },
+    .run =
+        [](const torch::Tensor& dout, const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+           const torch::Tensor& out, const torch::Tensor& lse, const AttentionOptions& options,
+           const std::optional<torch::Tensor>& dlse) {
+            return tiled_backward(dout, q, k, v, out, lse, options, {}, dlse);
+        }});
+
 const RegisterRung on_tensor_cores(BackwardRung{
     .name = "mma_backward",
     .rank = Rank::tensor_cores,

@@ -34,8 +34,20 @@ AttentionGradients on_hopper(const torch::Tensor& dout, const torch::Tensor& q, 
     return hopper_backward(dout, q, k, v, out, lse, options, how, dlse);
 }
 
-constexpr Backward kPlain{plain_backward, plain_backward_bytes}, kMma{mma_backward, mma_backward_bytes},
-    kHopper{on_hopper, hopper_backward_bytes};
+/// On the CPU machine as on an H100, where it imitates a device without room for such tiles.
+AttentionGradients on_large_device(const torch::Tensor& dout, const torch::Tensor& q, const torch::Tensor& k,
+                                   const torch::Tensor& v, const torch::Tensor& out, const torch::Tensor& lse,
+                                   const AttentionOptions& options, const BackwardOptions& how,
+                                   const std::optional<torch::Tensor>& dlse) {
+    const simt::Device h100 = simt::device_from(simt::device_profile("h100"));
+    if (simt::cpu_device().shared_bytes_per_block_optin >= h100.shared_bytes_per_block_optin)
+        return tiled_backward(dout, q, k, v, out, lse, options, how, dlse);
+    const simt::ScopedCpuDevice imitated(h100);
+    return tiled_backward(dout, q, k, v, out, lse, options, how, dlse);
+}
+
+constexpr Backward kPlain{plain_backward, plain_backward_bytes}, kTiled{on_large_device, tiled_backward_bytes},
+    kMma{mma_backward, mma_backward_bytes}, kHopper{on_hopper, hopper_backward_bytes};
 
 Rung rung_of(const char* name, const char* changes, const RungInput& input, Backward entry, DqGather gather) {
     const AttentionOptions options{.scale = {},
@@ -58,7 +70,7 @@ Rung rung_of(const char* name, const char* changes, const RungInput& input, Back
                                             dout, options);
     };
     rung.flops *= kProducts;
-    rung.tensor_cores = entry.call != kPlain.call;
+    rung.tensor_cores = entry.call != kPlain.call && entry.call != kTiled.call;
     for (const char* tensor : {"dO", "dQ"}) rung.tensor_bytes[tensor] = q.nbytes();
     for (const char* tensor : {"dK", "dV"}) rung.tensor_bytes[tensor] = k.nbytes();
     rung.tensor_bytes["dQ sum"] = q.numel() * sizeof(float);
@@ -76,7 +88,15 @@ std::vector<Rung> rungs(const RungInput& input) {
                 "The same with five products in place of seven: the block that has dS adds to dQ in global memory, "
                 "in an order that no two runs share.",
                 input, kPlain, DqGather::atomics)};
-    if (input.q.scalar_type() == torch::kFloat32) return rungs;
+    if (input.q.scalar_type() == torch::kFloat32) {
+        if (input.q.size(3) <= kWidestTiledBackward)
+            rungs.push_back(rung_of("tiled_backward_atomics",
+                                    "The same with tiles of 128 keys by 128 queries (the CPU machine imitates an H100, "
+                                    "which has room for them): a thread has 8 x 8 scores, and queries are fetched "
+                                    "while dQ is added up.",
+                                    input, kTiled, DqGather::atomics));
+        return rungs;
+    }
     rungs.push_back(
         rung_of("mma_backward",
                 "All products on tensor cores. Warps work in pairs, one for P and dV, one for dS and dK; what "
@@ -114,6 +134,14 @@ fuzz::Entry fuzz_entry(const char* name, const char* file, Backward backward, Dq
 
 fuzz::Entry plain_fuzz_entry(DqGather gather) {
     return fuzz_entry("plain_backward", "phase8_backward/backward", kPlain, gather);
+}
+
+fuzz::Entry tiled_fuzz_entry(DqGather gather) {
+    fuzz::Entry entry = fuzz_entry("tiled_backward", "phase8_backward/tiled_backward", kTiled, gather);
+    entry.header = "phase8_backward/backward.h";
+    entry.dtypes = {torch::kFloat32};
+    entry.widest_head = kWidestTiledBackward;
+    return entry;
 }
 
 /// On tensor cores.
@@ -160,12 +188,17 @@ void bench_cases(bench::CaseList& list) {
         problem.mask = mask;
         return problem;
     };
-    list.add(both, problem_of(sizes.base_length, sizes.base_dim, Mask::none), {Sweep::ladder});
+    const auto with_tiles = [&](std::int64_t head_dim) {
+        std::vector<std::string> all = both;
+        if (head_dim <= kWidestTiledBackward) all.insert(all.end(), {"tiled_backward", "tiled_backward_atomics"});
+        return all;
+    };
+    list.add(with_tiles(sizes.base_dim), problem_of(sizes.base_length, sizes.base_dim, Mask::none), {Sweep::ladder});
     for (const Mask mask : {Mask::none, Mask::causal_bottom_right}) {
         for (const auto head_dim : list.either<Lengths>({64, 128}, {32}))
-            list.add(both, problem_of(sizes.base_length, head_dim, mask), {Sweep::headline});
+            list.add(with_tiles(head_dim), problem_of(sizes.base_length, head_dim, mask), {Sweep::headline});
         for (const auto head_dim : sizes.head_dims)
-            list.add(both, problem_of(sizes.base_length, head_dim, mask), {Sweep::head_dim});
+            list.add(with_tiles(head_dim), problem_of(sizes.base_length, head_dim, mask), {Sweep::head_dim});
         for (const auto length : sizes.lengths)
             list.add(entries, problem_of(length, sizes.base_dim, mask), {Sweep::length},
                      mask == Mask::none && length <= sizes.lengths[1]);
@@ -205,10 +238,13 @@ Phase describe() {
             .causal_mask = CausalMask::unless_refused,
             .rungs = rungs,
             .fuzz_entries = {plain_fuzz_entry(DqGather::second_pass), plain_fuzz_entry(DqGather::atomics),
+                             tiled_fuzz_entry(DqGather::second_pass), tiled_fuzz_entry(DqGather::atomics),
                              mma_fuzz_entry(DqGather::second_pass), mma_fuzz_entry(DqGather::atomics),
                              hopper_fuzz_entry(DqGather::in_order), hopper_fuzz_entry(DqGather::atomics)},
             .bench_entries = {bench_entry("plain_backward", "#4f9a94", kPlain, DqGather::second_pass),
                               bench_entry("plain_backward_atomics", "#8fc2bd", kPlain, DqGather::atomics),
+                              bench_entry("tiled_backward", "#3d7d54", kTiled, DqGather::second_pass),
+                              bench_entry("tiled_backward_atomics", "#86b896", kTiled, DqGather::atomics),
                               bench_entry("mma_backward", "#2f6f8f", kMma, DqGather::second_pass),
                               bench_entry("mma_backward_atomics", "#7fb0c8", kMma, DqGather::atomics),
                               bench_entry("hopper_backward", "#6b3fa0", kHopper, DqGather::in_order),

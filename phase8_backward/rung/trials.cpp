@@ -36,6 +36,14 @@ AttentionGradients on_hopper(const torch::Tensor& dout, const torch::Tensor& q, 
     return hopper_backward(dout, q, k, v, out, lse, options, how, dlse);
 }
 
+AttentionGradients on_large_device(const torch::Tensor& dout, const torch::Tensor& q, const torch::Tensor& k,
+                                   const torch::Tensor& v, const torch::Tensor& out, const torch::Tensor& lse,
+                                   const AttentionOptions& options, const BackwardOptions& how,
+                                   const std::optional<torch::Tensor>& dlse) {
+    const simt::ScopedCpuDevice imitated(simt::device_from(simt::device_profile("h100")));
+    return tiled_backward(dout, q, k, v, out, lse, options, how, dlse);
+}
+
 AttentionGradients gradients(const BackwardInputs& x, const Backward& entry, bool with_dlse = true) {
     return entry.call(x.dout, x.q, x.k, x.v, x.out, x.lse, x.options, {.gather = entry.gather},
                       with_dlse ? std::optional(x.dlse) : std::nullopt);
@@ -143,7 +151,10 @@ std::vector<Trial> trials(torch::ScalarType dtype) {
     std::vector<Trial> trials;
     std::vector<Backward> entries = {{"", plain_backward, plain_backward_bytes, DqGather::second_pass},
                                      {"atomics_", plain_backward, plain_backward_bytes, DqGather::atomics}};
-    if (dtype != torch::kFloat32) {
+    if (dtype == torch::kFloat32) {
+        entries.push_back({"tiled_", on_large_device, tiled_backward_bytes, DqGather::second_pass});
+        entries.push_back({"tiled_atomics_", on_large_device, tiled_backward_bytes, DqGather::atomics});
+    } else {
         entries.push_back({"mma_", mma_backward, mma_backward_bytes, DqGather::second_pass});
         entries.push_back({"mma_atomics_", mma_backward, mma_backward_bytes, DqGather::atomics});
         entries.push_back({"hopper_", on_hopper, hopper_backward_bytes, DqGather::in_order});
@@ -175,6 +186,13 @@ std::vector<Trial> trials(torch::ScalarType dtype) {
     add({.name = "top_left",
          .query_length = 150,
          .key_length = 100,
+         .head_dim = 32,
+         .options = {.scale = {}, .mask = Mask::causal_top_left}});
+    add({.name = "two_heads_of_a_group",
+         .query_heads = 2,
+         .kv_heads = 1,
+         .query_length = 150,
+         .key_length = 150,
          .head_dim = 32,
          .options = {.scale = {}, .mask = Mask::causal_top_left}});
     add({.name = "rows_that_see_nothing",
