@@ -164,14 +164,13 @@ DqGather gather_named(const std::string& name) {
     throw std::invalid_argument("gather: it is \"" + name + "\"; second_pass and atomics are accepted");
 }
 
-template <auto backward>
 Gradients backward_operator(const torch::Tensor& dout, const torch::Tensor& q, const torch::Tensor& k,
                             const torch::Tensor& v, const torch::Tensor& out, const torch::Tensor& lse,
                             const c10::optional<torch::Tensor>& dlse, const std::string& mask,
                             c10::optional<double> scale, const std::string& gather) {
     const AttentionGradients result =
-        backward(dout, q, k, v, out, lse, {.scale = from_schema(scale), .mask = mask_named(mask, kBackwardMasks)},
-                 {.gather = gather_named(gather)}, from_schema(dlse));
+        plain_backward(dout, q, k, v, out, lse, {.scale = from_schema(scale), .mask = mask_named(mask, kBackwardMasks)},
+                       {.gather = gather_named(gather)}, from_schema(dlse));
     return {result.dq, result.dk, result.dv};
 }
 
@@ -186,15 +185,14 @@ Gradients backward_shapes(const torch::Tensor&, const torch::Tensor& q, const to
             shaped_like(q, v.sym_sizes(), q.scalar_type())};
 }
 
-constexpr const char* kSchema =
-    "(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, *, Tensor? dlse=None, str mask=\"none\", "
-    "float? scale=None, str gather=\"second_pass\") -> (Tensor dq, Tensor dk, Tensor dv)";
-
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(flash_ladder, library) {
-    register_operator(library, kPlain.entry, kSchema, backward_operator<plain_backward>, backward_shapes);
-    register_operator(library, kTiled.entry, kSchema, backward_operator<tiled_backward>, backward_shapes);
+    register_operator(library, kPlain.entry,
+                      "(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, *, Tensor? dlse=None, "
+                      "str mask=\"none\", float? scale=None, str gather=\"second_pass\") -> "
+                      "(Tensor dq, Tensor dk, Tensor dv)",
+                      backward_operator, backward_shapes);
 }
 
 }  // namespace ladder

@@ -1,5 +1,8 @@
 #include "common/attention/rungs.h"
 
+#include <algorithm>
+#include <string>
+
 #include "phase8_backward/backward.h"
 #include "phase8_backward/hopper_backward.h"
 #include "phase8_backward/mma_backward.h"
@@ -21,12 +24,19 @@ const RegisterRung plain(BackwardRung{
             return plain_backward(dout, q, k, v, out, lse, options, {}, dlse);
         }});
 
+/// Below four tiles of queries or keys most of the last tile is empty, and a causal mask hides most of the others.
+constexpr int64_t kShortestForLargeTiles = 512;
+
 const RegisterRung with_large_tiles(BackwardRung{
     .name = "tiled_backward",
     .rank = Rank::registers,
-    .reason = "a thread's scores form squares of 8 x 8, and queries are fetched while others are multiplied",
-    .objection = [](const torch::Tensor& q, const torch::Tensor&, const torch::Tensor&,
-                    const AttentionOptions&) -> std::string { return objection_of([&] { check_tiled_backward(q); }); },
+    .reason = "a thread has 8 x 8 scores in registers, and the next queries are on their way meanwhile",
+    .objection = [](const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor&,
+                    const AttentionOptions&) -> std::string {
+        if (std::min(q.size(2), k.size(2)) < kShortestForLargeTiles)
+            return "its large tiles pay from " + std::to_string(kShortestForLargeTiles) + " queries and keys on";
+        return objection_of([&] { check_tiled_backward(q); });
+    },
     .run =
         [](const torch::Tensor& dout, const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
            const torch::Tensor& out, const torch::Tensor& lse, const AttentionOptions& options,

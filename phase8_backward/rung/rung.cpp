@@ -180,7 +180,7 @@ bench::Entry bench_entry(const char* name, const char* colour, Backward entry, D
 void bench_cases(bench::CaseList& list) {
     using bench::Lengths, bench::Problem, bench::Sweep;
     const bench::Sizes& sizes = list.sizes();
-    const std::vector<std::string> entries = {"plain_backward"};
+    const std::vector<std::string> entries = {"plain_backward", "tiled_backward_atomics"};
     const std::vector<std::string> both = {"plain_backward", "plain_backward_atomics"};
     const auto problem_of = [&](std::int64_t length, std::int64_t head_dim, Mask mask) {
         Problem problem = list.attention(length, head_dim);
