@@ -11,6 +11,11 @@
 
 namespace simt {
 inline namespace cpu {
+namespace {
+
+constexpr std::uintptr_t kNoChunk = UINTPTR_MAX;  // 0 is the first one of a tensor without memory
+
+}  // namespace
 
 void GlobalShadow::start_block(GlobalLaunchShadow& launch, std::uint64_t block) {
     if (launch.number() != launch_number_) {
@@ -19,6 +24,7 @@ void GlobalShadow::start_block(GlobalLaunchShadow& launch, std::uint64_t block) 
     }
     launch_ = &launch;
     block_ = block;
+    recent_key_ = kNoChunk;
     const bool copies_left = sources_.size() > free_sources_.size();  // by a block that failed
     if (block_interval_ > UINT32_MAX / 2 || copies_left) {
         chunks_.clear();
@@ -47,7 +53,7 @@ void GlobalShadow::end_block() {
     if (used_chunks_ == 0) return;
     const std::size_t used = std::exchange(used_chunks_, 0);
     chunk_numbers_.clear();
-    recent_key_ = 0;
+    recent_key_ = kNoChunk;
     if (lists_) {
         hand_in_lists();
         return;
