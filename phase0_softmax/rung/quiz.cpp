@@ -59,7 +59,7 @@ Question online_saving(Draw& draw) {
             fmt::format("Two walks in place of three: {} bytes. m and l grow together, y takes a walk of its own.",
                         run.read("x")));
     q.wrong(share(2.0 / 3),
-            "That would be a one-pass softmax. The last score stands in every denominator, so no "
+            "That would be a one-pass softmax. The last score is in every denominator, so no "
             "weight can be written before that score has been seen: section 4 proves that two walks are needed.");
     q.wrong(share(1.0 / 4),
             "A quarter is what it saves of all traffic, 4 N movements per row with the writing of y. The "

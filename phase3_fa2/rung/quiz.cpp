@@ -161,7 +161,7 @@ Question barriers(Draw& draw) {
             "All four warps meet at the same barrier; it is counted once for the "
             "block. (What separates P_ij from its readers is a __syncwarp().)");
     q.wrong(count(3 * blocks * steps, "barrier"),
-            "A third would stand between P_ij and P_ij V_j. There only lanes of one "
+            "A third would come between P_ij and P_ij V_j. There only lanes of one "
             "warp have to wait for each other: a __syncwarp().");
     return q;
 }
