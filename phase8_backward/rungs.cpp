@@ -49,7 +49,10 @@ const RegisterRung on_tensor_cores(BackwardRung{
     .rank = Rank::tensor_cores,
     .reason = "tensor cores multiply its 16-bit tiles, and P and dS never leave registers for their own product",
     .objection = [](const torch::Tensor& q, const torch::Tensor&, const torch::Tensor&,
-                    const AttentionOptions&) -> std::string { return objection_of([&] { check_mma_backward(q); }); },
+                    const AttentionOptions&) -> std::string {
+        if (q.element_size() > 2) return "tensor cores take 16 bits, and q has 32";
+        return objection_of([&] { check_mma_backward(q); });
+    },
     .run =
         [](const torch::Tensor& dout, const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
            const torch::Tensor& out, const torch::Tensor& lse, const AttentionOptions& options,
@@ -62,7 +65,10 @@ const RegisterRung on_hopper(BackwardRung{
     .rank = Rank::hopper,
     .reason = "warpgroups multiply what the accelerator fetches, and no product waits for a copy",
     .objection = [](const torch::Tensor& q, const torch::Tensor&, const torch::Tensor&,
-                    const AttentionOptions&) -> std::string { return objection_of([&] { check_hopper_backward(q); }); },
+                    const AttentionOptions&) -> std::string {
+        if (q.element_size() > 2) return "tensor cores take 16 bits, and q has 32";
+        return objection_of([&] { check_hopper_backward(q); });
+    },
     .run =
         [](const torch::Tensor& dout, const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
            const torch::Tensor& out, const torch::Tensor& lse, const AttentionOptions& options,

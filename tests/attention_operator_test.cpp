@@ -2,6 +2,8 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <limits>
+#include <sstream>
+#include <string>
 
 #include "common/attention/attention.h"
 #include "common/attention/outputs.h"
@@ -137,6 +139,19 @@ TEST(Attention, SaysWhichRungsItTakesAndWhy) {
     EXPECT_NE(choice.why.find("\nbackward " + choice.backward + ": "), std::string::npos) << choice.why;
     EXPECT_NE(choice.why.find("\n  not "), std::string::npos)
         << choice.why << ": nobody objected to 20 queries, or to 32 bits";
+}
+
+TEST(Attention, NamesARungOnceInALine) {
+    const AttentionInputs inputs = some_inputs();
+    for (const auto dtype : {torch::kFloat32, torch::kFloat16}) {
+        const auto given = [&](const torch::Tensor& t) { return t.to(dtype); };
+        std::istringstream why(attention_choice(given(inputs.q), given(inputs.k), given(inputs.v)).why);
+        for (std::string line; std::getline(why, line);) {
+            const std::size_t name = line.starts_with("  not ") ? 6 : line.find(' ') + 1, colon = line.find(':', name);
+            ASSERT_NE(colon, std::string::npos) << line;
+            EXPECT_EQ(line.find(line.substr(name, colon - name), colon), std::string::npos) << line;
+        }
+    }
 }
 
 }  // namespace

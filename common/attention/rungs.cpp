@@ -23,6 +23,13 @@ void add(const Rung& rung) {
     rungs.insert(std::ranges::upper_bound(rungs, rung.rank, std::ranges::greater(), &Rung::rank), rung);
 }
 
+/// An entry's own check begins with its name: "mma_forward: q is …". A line about it has that already.
+std::string without_name(std::string_view name, std::string_view objection) {
+    if (!objection.starts_with(name)) return std::string(objection);
+    const std::string_view rest = objection.substr(name.size());
+    return rest.starts_with(": ") ? std::string(rest.substr(2)) : "it" + std::string(rest);
+}
+
 /// The first that does not object; null where all do. `passed_over` gets a line from each that does.
 template <class Rung>
 const Rung* first_willing(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
@@ -30,7 +37,7 @@ const Rung* first_willing(const torch::Tensor& q, const torch::Tensor& k, const 
     for (const Rung& rung : all<Rung>()) {
         const std::string objection = rung.objection(q, k, v, options);
         if (objection.empty()) return &rung;
-        passed_over.append("\n  not ").append(rung.name).append(": ").append(objection);
+        passed_over.append("\n  not ").append(rung.name).append(": ").append(without_name(rung.name, objection));
     }
     return nullptr;
 }

@@ -109,12 +109,13 @@ def cost_of_scores(_):
 
 
 def stairs(_):
-    """Of the staircase: the first and the last step that multiply, and the highest of each phase where memory counts."""
-    rows, ceilings = staircase.steps()
-    percent = [(phase, case["unit"], f"{100 * staircase.share(case, m, ceilings):.0f}") for phase, _, m, case in rows]
-    multiplied = [p for _, unit, p in percent if unit == staircase.MULTIPLY]
-    best = {phase: max((p for of, _, p in percent if of == phase), key=int) for phase, unit, _ in percent if unit != staircase.MULTIPLY}
-    return (multiplied[0], multiplied[-1], *best.values())
+    """Of the staircase: the first step that multiplies, the highest of them, the highest backward, and the highest of each phase where memory
+    counts."""
+    percent = [(step, f"{100 * step.share():.0f}") for step in staircase.steps()]
+    multiplied = [p for step, p in percent if step.multiplies]
+    backward = [p for step, p in percent if step.case["problem"]["text"].endswith(" bwd")]
+    best = {step.phase: max((p for other, p in percent if other.phase == step.phase), key=int) for step, _ in percent if not step.multiplies}
+    return (multiplied[0], max(multiplied, key=int), max(backward, key=int), *best.values())
 
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
@@ -127,7 +128,7 @@ def phases():
 OF_THE_BOOK = (
     Fact("README.md", "builds it step by step, in C++ and CUDA: {} chapters", lambda _: [NUMBERS[len(phases())]]),
     Fact("docs/attention.md", "Every phase from 0 to {} is a chapter with a kernel.", lambda _: [f"{len(phases()) - 1}"]),
-    Fact("README.md", "from {} % for the textbook's attention to {} % on Hopper; {} and {} % of the memory's speed", stairs),
+    Fact("README.md", "from {} % for the textbook's attention to {} % on Hopper, and {} % backward; {} and {} % of the memory's speed", stairs),
     Fact("docs/attention.md", "| exponential | {} | {} | {} | {} | l = {} |", exponentials_of_it),
     Fact("docs/attention.md", "| weight | {} | {} | {} | {} | 1 |", row_of_it("P")),
     Fact("docs/attention.md", "0.237 · 4 = {}. \"It\"", lambda ladder: [f"{float(row_of_it('O')(ladder)[0]):.2f}"]),

@@ -5,12 +5,13 @@ import re
 import marks
 
 WATCH = re.compile(r"\s*(?:(?:if|for) \(.*\) )?watch_\w+\(")
+ARGUMENT = re.compile(r",\n\s*\[&\]\(.*\) \{ watch_\w+\(.*\); \}(?=\))")
 HEAD = re.compile(r"\s*(?:(?:if|for|else if) \(.*\)|#pragma unroll)$")
 
 
 def without_watches(lines):
     """Without the calls by which `./ladder trace` follows a kernel (common/attention/watch.cuh): a GPU's code has none of them.
-    A loop or a condition whose only statement is one goes too."""
+    A loop or a condition whose only statement is one goes too, and so does a last argument that does nothing else."""
     kept, inside = [], False
     for line in lines:
         if inside or WATCH.match(line):
@@ -20,7 +21,7 @@ def without_watches(lines):
             inside = not line.rstrip().endswith(";")
         else:
             kept.append(line)
-    return kept
+    return ARGUMENT.sub("", "\n".join(kept)).splitlines()
 
 
 def quotable(file):

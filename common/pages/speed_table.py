@@ -65,14 +65,13 @@ def table(report, phase):
 
 
 def section(root, page, phase=None):
-    """Markdown for all reports under root/docs/results: every phase and the ladder chart where there is one, or one phase's
+    """Markdown for all reports under root/docs/results: every phase, and the charts of each device where there are some, or one phase's
     rows. Paths are relative to the page. Empty without any report."""
     parts = []
-    for file in sorted(pathlib.Path(root).glob("docs/results/*/bench*.json")):
-        if found := table(json.loads(file.read_text()), phase):
-            parts.append(found)
-        for name, alternative in PLOTS.items():
-            plot = file.parent / name
-            if phase is None and plot.exists():
-                parts.append(f"![{alternative}]({os.path.relpath(plot, pathlib.Path(page).parent)})")
+    for folder in sorted(pathlib.Path(root).glob("docs/results/*/")):
+        reports = sorted(folder.glob("bench*.json"), key=lambda file: file.stem)
+        parts += [found for file in reports if (found := table(json.loads(file.read_text()), phase))]
+        if phase is None and reports:
+            parts += [f"![{alternative}]({os.path.relpath(folder / name, pathlib.Path(page).parent)})"
+                      for name, alternative in PLOTS.items() if (folder / name).exists()]
     return "\n\n".join(parts)

@@ -59,7 +59,7 @@ Question online_saving(Draw& draw) {
             fmt::format("Two walks in place of three: {} bytes. m and l grow together, y takes a walk of its own.",
                         run.read("x")));
     q.wrong(share(2.0 / 3),
-            "That would be a one-pass softmax. The last score stands in every denominator, so no "
+            "That would be a one-pass softmax. The last score is in every denominator, so no "
             "weight can be written before that score has been seen: section 4 proves that two walks are needed.");
     q.wrong(share(1.0 / 4),
             "A quarter is what it saves of all traffic, 4 N movements per row with the writing of y. The "
@@ -92,7 +92,7 @@ Question larger_maximum(Draw& draw) {
     q.right(
         value(ScoredRow(scores).last("l", online_attention)),
         fmt::format("The old sum is worth e^({:.4g} - {:.4g}) of what it was, and the newcomer adds e^0 = 1: {:.4g} "
-                    "* {:.4g} + 1. The command prints LSE = m + log l.",
+                    "* {:.4g} + 1. The command prints LSE = m + ln l.",
                     m, x, l, std::exp(-step)));
     q.wrong(value(l + 1),
             "The newcomer's 1 is right, since it is the maximum now. But the old terms were taken "
@@ -158,7 +158,7 @@ Question shifted_scores(Draw& draw) {
                .section = "The log-sum-exp"};
     q.right(pair(there.out(online_attention), there.lse(online_attention)),
             fmt::format("The weights are quotients, and e^{0} cancels in them. LSE is the logarithm of the sum itself, "
-                        "which got the factor: log e^{0} = {0} more.",
+                        "which got the factor: ln e^{0} = {0} more.",
                         shift));
     q.wrong(pair(out, lse),
             "The weights do not change, so out does not. But LSE is not a weight: it is the logarithm of "

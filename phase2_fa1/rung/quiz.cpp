@@ -174,7 +174,7 @@ Question old_share(Draw& draw) {
     scores.resize(2 * scores.size(), std::log(odds));
     const ScoredRow row(scores);
     Question q{.situation = fmt::format(
-                   "A row meets two tiles of {} keys. All scores of the first are 0, all of the second log {}. "
+                   "A row meets two tiles of {} keys. All scores of the first are 0, all of the second ln {}. "
                    "FlashAttention-1 keeps O divided by l after each tile.",
                    B_c, odds),
                .ask = "By what factor is the old O multiplied when the second tile arrives?",

@@ -109,7 +109,7 @@ Question rescale(Draw& draw) {
     const ScoredRow row(scores);
     Question q{
         .situation = fmt::format("A row meets two tiles of {} keys (the tile size for D up to 32). All scores of the "
-                                 "first are 0, all of the second log {}. FlashAttention-2 leaves O undivided.",
+                                 "first are 0, all of the second ln {}. FlashAttention-2 leaves O undivided.",
                                  B_c, odds),
         .ask = "By what factor is the old O multiplied when the second tile arrives?",
         .hint = "O is a sum of e^(s - m) v. What do all its terms lack when m grows?",
@@ -119,7 +119,7 @@ Question rescale(Draw& draw) {
         .formula = 1 / odds};
     q.right(
         value(row.last("rescale", fa2_plain_forward)),
-        fmt::format("alpha = e^(m - m_new) = e^(0 - log {}). One multiplication for an element, no division until the "
+        fmt::format("alpha = e^(m - m_new) = e^(0 - ln {}). One multiplication for an element, no division until the "
                     "end. (The command plays a row of random scores: see rescale there.)",
                     odds));
     q.wrong(value(1 / (1 + odds)),
@@ -161,7 +161,7 @@ Question barriers(Draw& draw) {
             "All four warps meet at the same barrier; it is counted once for the "
             "block. (What separates P_ij from its readers is a __syncwarp().)");
     q.wrong(count(3 * blocks * steps, "barrier"),
-            "A third would stand between P_ij and P_ij V_j. There only lanes of one "
+            "A third would come between P_ij and P_ij V_j. There only lanes of one "
             "warp have to wait for each other: a __syncwarp().");
     return q;
 }

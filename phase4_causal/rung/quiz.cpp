@@ -191,7 +191,7 @@ Question hidden_score(Draw& draw) {
         .section = "Misconceptions",
         .formula = std::log(2.0)};
     q.right(value(result.lse[0][0][1].item<double>()),
-            "log 2: two visible keys with score 0. The hidden one enters neither "
+            "ln 2: two visible keys with score 0. The hidden one enters neither "
             "the maximum nor the sum.");
     q.wrong(value(std::log(3.0)),
             "Masking does not set the score to 0: a score of 0 would have weight e^(0 - m), here as much as the others "

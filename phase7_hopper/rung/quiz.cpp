@@ -347,7 +347,7 @@ Question skipped(Draw& draw) {
     q.wrong(count(std::uint64_t(block), "tile"),
             "That many arrive, for the block's last queries. The first warpgroup sees nothing of the last of them.");
     q.wrong(count(std::uint64_t(N / B_c), "tile"),
-            "Those are all tiles. The mask hides those behind the block's last "
+            "Those are all tiles. The mask hides those after the block's last "
             "query, and the producer does not ask for them.");
     q.wrong(count(std::uint64_t(own + block), "tile"), "A tile is one step, not two: S_ij and O_i belong together.");
     return q;

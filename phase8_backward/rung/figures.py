@@ -4,6 +4,8 @@ from constants import Source
 from draw import MARGIN, WIDTH, Figure
 
 TILES = Source("phase8_backward/backward_tensors.cuh")
+STAIRS = (("backward", "plain_backward", "bf16 B4 H16 N4096 D64 bwd"), ("… on tensor cores", "mma_backward_atomics", "bf16 B2 H16 N8192 D128 bwd"),
+          ("… on Hopper", "hopper_backward_atomics", "bf16 B2 H16 N8192 D128 bwd"))
 
 
 def tiles(head_dim):

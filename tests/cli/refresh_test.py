@@ -360,6 +360,12 @@ class Tables(Book):
         self.refreshed_page()
         self.assertIn("| 0 | softmax |", self.page.read_text())
         self.assertNotIn("PyTorch, flash", self.page.read_text())
+        self.write("docs/results/gpu/bench-phase4.json", json.dumps(
+            {"environment": environment, "teaching_machine": False, "cases": [case(4, "causal_forward")]}))
+        self.write("docs/results/gpu/ladder.svg", "<svg/>")
+        self.refreshed_page()
+        self.assertRegex(self.page.read_text(), r"(?s)\| 3 \| fa2_forward \|.*\| 4 \| causal_forward \|.*ladder\.svg")
+        self.assertEqual(self.page.read_text().count("ladder.svg"), 1)
         self.assert_refused("<!-- speed: three -->\n<!-- end -->\n", '"three" is not the number of a phase')
 
 
@@ -416,6 +422,8 @@ WATCHED = """void kernel() {
         if (i) watch_sum(row, l);
         l = 2;
     }
+    weigh(P, S,
+          [&](int i, float s) { watch_score(i, s * scale); });
 }
 """
 
@@ -424,6 +432,7 @@ UNWATCHED = """void kernel() {
     for (int i = 0; i < 2; ++i) {
         l = 2;
     }
+    weigh(P, S);
 }
 """
 

@@ -259,7 +259,7 @@ __global__ void __launch_bounds__(96)
             for (int b = 0; b < 2; ++b) in_block(empty[at.stage], b).arrive();
         }
     }
-    cluster_sync();  // nobody ends while arrivals are on their way to him
+    cluster_sync();  // nobody ends while arrivals are on their way to it
 }
 
 /// y(0) = the number of block 1, and the other way round, so its author thinks.
