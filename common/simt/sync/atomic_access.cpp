@@ -5,6 +5,7 @@
 
 #include "common/simt/machine/block.h"
 #include "common/simt/memory/tensor_names.h"
+#include "common/simt/sync/traced_flags.h"
 
 namespace simt {
 inline namespace cpu {
@@ -82,6 +83,8 @@ void access_atomically(const AtomicPlace& place, const AtomicUse& use, AtomicOpe
                     use, published != nullptr, use.reads && use.acquires,
                     use.modifies ? hand_over.fence_in_block_of(thread) : SourceSite{}});
     }
+    if (EventRecorder* const events = block.events(); events && !place.is_shared)
+        trace_flag(*events, place, use, found, changed && published, block.global.block(), thread);
     if (!use.reads) return;
     if (found.released || released_here) {
         block.global.begin_to_list();
