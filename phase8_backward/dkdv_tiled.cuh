@@ -114,6 +114,7 @@ __global__ void __launch_bounds__(TiledBackward::threads, 1)
 
     copy_tile_async<threads, B_c, D>(K_j, K, first_key, t.vector_rows);
     copy_tile_async<threads, B_c, D>(V_j, V, first_key, t.vector_rows);
+    simt::commit_copies();
     if (first_tile < query_length) fetch_queries(kv_head * heads, first_tile);
     for (int h = kv_head * heads; h < end_head; ++h)
         for (int first_query = first_tile; first_query < query_length; first_query += B_r) {
@@ -189,6 +190,8 @@ __global__ void __launch_bounds__(TiledBackward::threads, 1)
                 }
             }
         }
+
+    simt::wait_copies<0>();  // where no query sees these keys, nobody has waited for K_j and V_j
 
     const auto dK = t.dK.slice(b, kv_head), dV = t.dV.slice(b, kv_head);
 #pragma unroll

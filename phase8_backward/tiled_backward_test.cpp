@@ -71,6 +71,12 @@ TEST(TiledBackward, RowsThatSeeNothingGetZero) { rows_that_see_nothing_get_zero(
 
 TEST(TiledBackward, OneRowAloneReachesItsOwnDqOnly) { one_row_alone_reaches_its_own_dq_only(kTiled); }
 
+// A block of such keys makes no step, and so waits for no copies on the way.
+TEST(TiledBackward, KeysThatNobodySeesGetZero) {
+    const AttentionCase problem{.query_length = 1, .key_length = 129, .options = {.mask = Mask::causal_top_left}};
+    matches_oracle(kTiled, problem, /*with_dlse=*/true);
+}
+
 TEST(TiledBackward, HiddenRowsReachNobody) { hidden_rows_reach_nobody(kTiled); }
 
 TEST(TiledBackward, KeysOfNoWeightReachOnlyWhoSeesThem) { keys_of_no_weight_reach_only_who_sees_them(kTiled); }
