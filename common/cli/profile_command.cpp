@@ -110,7 +110,7 @@ void add_command(CLI::App& app, Action& action) {
         ->delimiter(',')
         ->type_name("N,…")
         ->capture_default_str();
-    command.add_option("--shared-kib", options->shared_kib, "the KiB of shared memory a block of --sweep")
+    command.add_option("--shared-kib", options->shared_kib, "for --sweep: the KiB of shared memory per block")
         ->check(CLI::Range(1, 1024).description(""))
         ->delimiter(',')
         ->type_name("KIB,…")

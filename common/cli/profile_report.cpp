@@ -47,7 +47,7 @@ std::string dtype_text(torch::ScalarType type) {
 }
 
 std::string grid_text(const simt::LaunchRecord& l) {
-    return fmt::format("grid {} x {} x {}, {} threads and {} shared memory a block", l.grid[0], l.grid[1], l.grid[2],
+    return fmt::format("grid {} x {} x {}, {} threads and {} shared memory per block", l.grid[0], l.grid[1], l.grid[2],
                        l.block[0] * l.block[1] * l.block[2],
                        l.shared_bytes_per_block ? human_bytes(l.shared_bytes_per_block) : "no");
 }
@@ -148,9 +148,10 @@ void print_launch(const RungProfile& rung, const LaunchProfile& profile, const s
                                           plural(l.counters.warp_collectives, "collective")));
     }
     if (profile.occupancy) print_occupancy(profile, *device);
-    line("registers", profile.registers ? fmt::format("{} a thread ({})", *profile.registers, profile.registers_source)
-                                        : "unknown here: nothing is recorded for this kernel and device, see "
-                                          "common/cli/measure_registers.py; above they limit nothing");
+    line("registers", profile.registers
+                          ? fmt::format("{} per thread ({})", *profile.registers, profile.registers_source)
+                          : "unknown here: nothing is recorded for this kernel and device, see "
+                            "common/cli/measure_registers.py; above they limit nothing");
 }
 
 std::string joined(const std::vector<std::string>& names) {
@@ -281,10 +282,12 @@ void print_profile_problem(const ProfileProblem& p) {
     const std::int64_t kv_heads = p.kv_heads.value_or(p.heads);
     const std::string queries = p.queries ? fmt::format("{} queries", *p.queries)
                                           : std::string("as many queries (1 where the kernel is made for few)");
-    fmt::print("  problem    {} {}, {} {}, {} keys, {}, D = {}, {}\n", p.batch, p.batch == 1 ? "sequence" : "sequences",
-               p.heads, kv_heads == p.heads ? "heads" : fmt::format("query heads on {} key heads", kv_heads), p.keys,
-               queries, p.head_dim,
-               p.dtype ? dtype_text(*p.dtype) : "float32 (float16 where the kernel takes no float32)");
+    fmt::print(
+        "  problem    {} {}, {} {}, {} keys, {}, D = {}, {}\n", p.batch, p.batch == 1 ? "sequence" : "sequences",
+        p.heads,
+        kv_heads == p.heads ? (p.heads == 1 ? "head" : "heads") : fmt::format("query heads on {} key heads", kv_heads),
+        p.keys, queries, p.head_dim,
+        p.dtype ? dtype_text(*p.dtype) : "float32 (float16 where the kernel takes no float32)");
 }
 
 void print_rung_profile(const RungProfile& rung, const ProfileRequest& request) {

@@ -67,7 +67,7 @@ std::vector<Sweep> over_shared_memory(const Phase& phase, ProfileRequest request
     std::vector<Sweep> sweeps;
     for (const std::int64_t bytes : shared_bytes) {
         simt::Device device = simt::cpu_device();
-        device.name = fmt::format("{} with {} bytes of shared memory a block", device.name, bytes);
+        device.name = fmt::format("{} with {} bytes of shared memory per block", device.name, bytes);
         device.shared_bytes_per_block_optin = int(bytes);
         device.shared_bytes_per_block = std::min(device.shared_bytes_per_block, int(bytes));
         const simt::ScopedCpuDevice imitated(device);

@@ -36,7 +36,7 @@ def parts_of(head_dim):
 
 def share(words):
     """The share of 4096 FLOP a cycle that docs/tuning/phase7.md has for a step of D 128, no mask, 8k."""
-    found = re.search(rf"^\| {re.escape(words)} \| \**([\d.]+)", NOTES.text, re.MULTILINE)
+    found = re.search(rf"^\| {re.escape(words)} \| [^|]* \| \**([\d.]+)", NOTES.text, re.MULTILINE)
     if not found:
         raise Missing(f'{NOTES.path} has no step "{words}"; a figure shows how long it takes')
     return float(found.group(1)) / 100
