@@ -35,20 +35,23 @@ function stateOf(fill, moment) {
 }
 const STATES = {filling: "is filling", full: "is full", read: "is being read", free: "is free"};
 
+/** Whether what parties wait for is an element of global memory, which a block releases and another one acquires. */
+const isFlag = barrier => barrier !== undefined && barrier.arrivals === 0;
+
 const boxText = (launch, a) => objectName(launch, a) + indexText(objectExtents(launch, a), a);
 const boxesText = (launch, boxes) => boxes.map(a => boxText(launch, a)).join(", ");
 /** What a copy or a fill brings, as short as it gets: "K 64…127". */
 function fillText(launch, {boxes}) {
   return boxes.filter(a => !a.write).map(a => {
-    const {extents, name} = launch.tensors[a.object], rows = Math.max(0, extents.length - 2);
-    return `${name} ${range(a.first[rows], a.last[rows])}`;
+    const tensor = launch.tensors[a.object], [first, last] = rowsOf(tensor, a);
+    return `${tensor.name} ${range(first, last)}`;
   }).join(", ");
 }
 
 /** What happened, in words. Moments are counted from 1, as everywhere on the page. */
 function eventText(launch, e) {
   const barrier = launch.barriers[e.barrier], name = barrier?.name;
-  const phase = barrier?.numbered ? `opening ${e.number + 1}` : `phase ${e.number}`;
+  const phase = barrier?.numbered ? `opening ${e.number + 1}` : isFlag(barrier) ? `release ${e.number + 1}` : `phase ${e.number}`;
   const reads = e.boxes.filter(a => !a.write), writes = e.boxes.filter(a => a.write);
   const many = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
   const groups = e.last === undefined ? `group ${e.number}` : `groups ${e.number} to ${e.last}`;
@@ -58,10 +61,10 @@ function eventText(launch, e) {
   const [who, whose] = e.party === undefined && other ? [`${other} `, ""] : ["", other && ` of ${other}`];
   switch (e.kind) {
     case "init": return `makes ${name}: ${many(e.number, "arrival")} end${e.number === 1 ? "s" : ""} a phase`;
-    case "arrive": return [e.times === 0 ? "" : `${who}arrives at ${name}${whose}`, e.bytes ? `announces ${bytesText(e.bytes)}${e.times === 0 ? ` to ${name}` : ""}` : ""]
+    case "arrive": return isFlag(barrier) ? `releases ${name}: ${phase}` : [e.times === 0 ? "" : `${who}arrives at ${name}${whose}`, e.bytes ? `announces ${bytesText(e.bytes)}${e.times === 0 ? ` to ${name}` : ""}` : ""]
       .filter(Boolean).join(" and ") + `, ${phase}${e.times > 1 ? `: ${e.times} arrivals` : ""}`;
     case "wait": return e.number < 0 ? `passes ${name}, which nobody holds yet` : `waits at ${name} for ${phase}${then}`;
-    case "over": return `${name}: ${phase} is over`;
+    case "over": return `${name}: ${phase} is ${isFlag(barrier) ? "there" : "over"}`;
     case "copy": return `${who}asks for ${boxesText(launch, reads) || "zeros"} to ${boxesText(launch, writes)}, ${bytesText(e.bytes)}, which report to ${name}${whose}, ${phase}`;
     case "land": return `${name}: ${bytesText(e.bytes)} have come, ${phase}`;
     case "multiply": return `issues ${many(e.times ?? 1, "product")} of ${groups}: the tensor cores read ${boxesText(launch, reads)}`;

@@ -121,7 +121,8 @@ function barrierStrips(launch, block) {
     const over = events.filter(e => e.barrier === number && e.kind === "over");
     if (ofStages.has(number) || !over.length) return [];
     const last = e => events.filter(a => a.kind === "arrive" && a.barrier === number && a.number === e.number).at(-1)?.site ?? "";
-    return {barriers: [number], ...strip(barrier.name, barrier.numbered ? `for ${barrier.arrivals} threads` : "", `${barrier.name}: a mark where it opens`, 16, x =>
+    return {barriers: [number], ...strip(barrier.name, barrier.numbered ? `for ${barrier.arrivals} threads` : isFlag(barrier) ? "a flag" : "",
+            `${barrier.name}: a mark where it ${isFlag(barrier) ? "is released" : "opens"}`, 16, x =>
       `<rect class="box" x="${x(0) + .5}" y="6.5" width="${x(end) - x(0) - 1}" height="3" rx="1.5"/>` + over.map(e =>
         `<path class="opens" d="M${x(e.moment + .5)} 2.5 l5 5.5 l-5 5.5 l-5 -5.5 z" data-site="${last(e)}">` +
         `<title>${escape(eventText(launch, e))}, in moment ${e.moment + 1}</title></path>`).join(""))};

@@ -63,10 +63,11 @@ struct Found {
     const TracedEvent* event;
 };
 
-/// The events of one kind, at that barrier if one is named, in order.
-std::vector<Found> events(const LaunchTrace& launch, Kind kind, const std::string& barrier = "") {
+/// The events of one kind, at that barrier if one is named, in order; of block 0 unless another one is named.
+std::vector<Found> events(const LaunchTrace& launch, Kind kind, const std::string& barrier = "",
+                          std::size_t block = 0) {
     std::vector<Found> found;
-    const std::vector<TracedMoment>& moments = launch.blocks.at(0).moments;
+    const std::vector<TracedMoment>& moments = launch.blocks.at(block).moments;
     for (int m = 0; m < int(moments.size()); ++m)
         for (const TracedEvent& e : moments[std::size_t(m)].events) {
             EXPECT_EQ(e.moment, m);
@@ -609,11 +610,74 @@ TEST_F(HopperTrace, TheMomentOfAFaultIsThatOfItsThread) {
     EXPECT_EQ(int(wrong - moments.begin()), events(log.launches().front(), Kind::wait, "go[0]").at(0).event->until);
 }
 
+/// Block 0 has three phases of a barrier behind it before it lets block 1 have its turn; block 1 waits at once.
+class TraceOfFlags : public HopperTrace {
+  protected:
+    LaunchTrace traced(const TraceLog::Wanted& wanted) {
+        int turn = 0;
+        const auto flag = global_tensor<int, 1>(
+            {.name = "turn", .data = &turn, .type = ElementType::i32, .rank = 1, .extents = {1}, .strides = {1}});
+        const LaunchLog counted;
+        const TraceLog log(wanted);
+        run({.grid = 2, .block = 32, .shared_bytes = 64}, [flag] {
+            const auto full = SharedArena().barriers<1>("full");
+            if (threadIdx.x > 0) return;
+            full[0].init(1);
+            publish_barriers();
+            const int block = int(blockIdx.x);
+            for (int i = 0; block == 0 && i < 3; ++i) {
+                full[0].arrive();
+                full[0].wait(unsigned(i) % 2);
+            }
+            while (load_acquire(flag(0)) != block) {  // @my_turn_came
+            }
+            store_release(flag(0), block + 1);  // @next_turn
+        });
+        return log.launches().front();
+    }
+};
+
+TEST_F(TraceOfFlags, ABlockWaitsForWhatAnotherOneReleases) {
+    const LaunchTrace launch = traced({});
+    const auto flag = std::ranges::find(launch.barriers, std::string("turn(0)"), &TracedBarrier::name);
+    ASSERT_NE(flag, launch.barriers.end());
+    EXPECT_EQ(flag->arrivals, 0);
+    EXPECT_FALSE(flag->is_numbered);
+
+    const auto released = events(launch, Kind::arrive, "turn(0)"), waits = events(launch, Kind::wait, "turn(0)", 1);
+    ASSERT_EQ(released.size(), 1u);
+    EXPECT_EQ(released[0].event->number, 0);
+    EXPECT_EQ(released[0].event->site.line(), line_of(kFile, "next_turn"));
+    EXPECT_EQ(released[0].moment, 3);
+    EXPECT_TRUE(events(launch, Kind::wait, "turn(0)").empty());  // it has its turn from the start
+
+    ASSERT_EQ(waits.size(), 1u);
+    EXPECT_EQ(waits[0].event->number, 0);
+    EXPECT_EQ(waits[0].event->site.line(), line_of(kFile, "my_turn_came"));
+    EXPECT_EQ(waits[0].moment, 0);
+    EXPECT_EQ(waits[0].event->until, released[0].moment + 1);
+    EXPECT_EQ(events(launch, Kind::over, "turn(0)", 1).size(), 2u);
+    const auto released_again = events(launch, Kind::arrive, "turn(0)", 1);
+    ASSERT_EQ(released_again.size(), 1u);
+    EXPECT_EQ(released_again[0].event->number, 1);
+    EXPECT_EQ(released_again[0].moment, waits[0].event->until);
+}
+
+TEST_F(TraceOfFlags, NobodyKnowsHowLongToWaitForABlockThatIsCountedOnly) {
+    const LaunchTrace launch = traced({.blocks = {1}});
+    EXPECT_TRUE(events(launch, Kind::wait, "turn(0)", 1).empty());
+    EXPECT_EQ(events(launch, Kind::arrive, "turn(0)", 1).size(), 1u);
+}
+
 TEST_F(HopperTrace, AKernelWithoutPartiesHasNone) {
-    const LaunchTrace launch = trace_of({.block = 64, .shared_bytes = 256}, [] {
+    int turn = 0;
+    const auto flag = global_tensor<int, 1>(
+        {.name = "turn", .data = &turn, .type = ElementType::i32, .rank = 1, .extents = {1}, .strides = {1}});
+    const LaunchTrace launch = trace_of({.block = 64, .shared_bytes = 256}, [flag] {
         const auto tile = SharedArena().tile<float, 1, 64>("tile");
         tile(0, threadIdx.x) = 1.0f;
         __syncthreads();
+        if (threadIdx.x == 0) store_release(flag(0), 1);
     });
     EXPECT_TRUE(launch.barriers.empty());
     EXPECT_TRUE(launch.blocks[0].parties.empty());

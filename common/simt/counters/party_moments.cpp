@@ -36,9 +36,12 @@ void BlockRecorder::take_parties(TracedBlock& block) {
     parties_.hand_over(block, std::move(acted));
     for (const TracedEvent& event : parties_.events()) slices_.try_emplace(event.moment);
 
-    // Clocks at which nothing happened take no moment; but blocks of a cluster count alike.
+    // Clocks at which nothing happened take no moment; but blocks that wait for one another count alike: those of a
+    // cluster, and those of a launch with flags in global memory, at which no number of arrivals ends a phase.
     const auto [x, y, z] = launch_->cluster;
-    if (x * y * z > 1 && !slices_.empty())
+    const bool count_alike =
+        x * y * z > 1 || std::ranges::find(launch_->barriers, 0, &TracedBarrier::arrivals) != launch_->barriers.end();
+    if (count_alike && !slices_.empty())
         for (int clock = slices_.rbegin()->first; clock-- > 0;) slices_.try_emplace(clock);
     const int before = int(block.moments.size());
     std::vector<int> clocks;

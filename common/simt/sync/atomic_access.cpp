@@ -5,6 +5,7 @@
 
 #include "common/simt/machine/block.h"
 #include "common/simt/memory/tensor_names.h"
+#include "common/simt/sync/traced_flags.h"
 
 namespace simt {
 inline namespace cpu {
@@ -82,6 +83,7 @@ void access_atomically(const AtomicPlace& place, const AtomicUse& use, AtomicOpe
                     use, published != nullptr, use.reads && use.acquires,
                     use.modifies ? hand_over.fence_in_block_of(thread) : SourceSite{}});
     }
+    if (!place.is_shared && block.events()) trace_flag(block, place, use, found, changed && published);
     if (!use.reads) return;
     if (found.released || released_here) {
         block.global.begin_to_list();
