@@ -213,6 +213,7 @@ __device__ __forceinline__ void sum_keys(const WidePipeline<T, Shape>& pipeline,
         const bool hides = masked && at.first_query() < keys.all_see;
         const bool odd = hides && any_found<4>(pipeline.found, q.stage);
         if (odd || (hides && odd_keys)) {
+            // (With the places that dS_ij and dQ_i have now, nobody comes here before that: a free place says so, too.)
             simt::sync_threads(4, 128);  // the whole warpgroup has the products of the step before, which read K_j
             if (odd) clear_non_finite<128>(Q_i, consumer_thread() - 128);
             if (odd_keys) clear_non_finite<128>(pipeline.K_j, consumer_thread() - 128);

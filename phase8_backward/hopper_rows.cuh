@@ -13,7 +13,7 @@ namespace ladder::SIMT_MACHINE {
 ///
 /// Changed since delta.cuh: a thread takes 16 bytes at a time, and what comes out suits the large kernel. LSE_i is a
 /// power of 2, as exponentials are there; both numbers are there for whole tiles of queries, so that one bulk copy
-/// brings a tile's. Where there is no query, LSE_i is infinite: the weight is 2^-inf = 0, and nobody need ask.
+/// brings a tile's. Where there is no query, LSE_i is infinite; whatever it were, hide_queries() hides such rows.
 ///
 ///   grid    x = row groups, y = Hq heads, z = B sequences
 ///   block   128 threads, D / 8 neighbours to a row

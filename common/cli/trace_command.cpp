@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -25,27 +26,45 @@ struct TraceChoice {
     std::optional<std::int64_t> splits = {};  ///< chosen from the problem if absent
 };
 
+const char* dtype_name(torch::ScalarType type) {
+    return type == torch::kFloat32 ? "float32" : type == torch::kFloat16 ? "float16" : "bfloat16";
+}
+
+/// All that the phase has to trace, of elements of one type.
+std::vector<Rung> rungs_to_trace(const TraceChoice& choice, const Phase& phase, torch::ScalarType dtype) {
+    ProfileProblem problem = choice.problem;
+    problem.dtype = dtype;
+    RungInput input = random_input(problem, phase, torch::kCPU);
+    input.splits = choice.splits;
+    std::vector<Rung> rungs = rungs_of(phase, input);
+    if (!phase.traced_besides) return rungs;
+    for (Rung& rung : phase.traced_besides(input)) {
+        rung.phase = phase.number;
+        rungs.push_back(std::move(rung));
+    }
+    return rungs;
+}
+
 /// The rungs that `choice` names, ready to run. Throws std::invalid_argument where it names none.
 std::vector<Rung> rungs_to_trace(const TraceChoice& choice) {
     const Phase& phase = phase_numbered(choice.phase);
     if (choice.splits && !phase.splits_keys)
         throw std::invalid_argument(fmt::format("--splits: phase {} splits nothing; only {} takes it", choice.phase,
                                                 phases_that(&Phase::splits_keys)));
-    RungInput input = random_input(choice.problem, phase, torch::kCPU);
-    input.splits = choice.splits;
-    std::vector<Rung> rungs = rungs_of(phase, input);
-    if (choice.kernel.empty()) return rungs;
-    std::string names;
-    for (const Rung& rung : rungs) names += (names.empty() ? "" : ", ") + rung.kernel;
-    std::erase_if(rungs, [&](const Rung& rung) { return rung.kernel != choice.kernel; });
-    if (rungs.empty())
-        throw std::invalid_argument(
-            fmt::format("--kernel: phase {} has no {}; it has {}", choice.phase, choice.kernel, names));
-    return rungs;
-}
-
-const char* dtype_name(torch::ScalarType type) {
-    return type == torch::kFloat32 ? "float32" : type == torch::kFloat16 ? "float16" : "bfloat16";
+    const auto asked_for = choice.problem.dtype;
+    if (choice.kernel.empty()) return rungs_to_trace(choice, phase, asked_for.value_or(phase.dtypes.front()));
+    // Not every entry takes the phase's first type.
+    std::vector<std::string> names;
+    for (const torch::ScalarType dtype : asked_for ? std::vector{*asked_for} : phase.dtypes) {
+        std::vector<Rung> rungs = rungs_to_trace(choice, phase, dtype);
+        for (const Rung& rung : rungs)
+            if (std::ranges::find(names, rung.kernel) == names.end()) names.push_back(rung.kernel);
+        std::erase_if(rungs, [&](const Rung& rung) { return rung.kernel != choice.kernel; });
+        if (!rungs.empty()) return rungs;
+    }
+    throw std::invalid_argument(fmt::format("--kernel: phase {} has no {}{}; it has {}", choice.phase, choice.kernel,
+                                            asked_for ? fmt::format(" for {}", dtype_name(*asked_for)) : "",
+                                            fmt::join(names, ", ")));
 }
 
 /// What a page may weigh, all its runs together, before blocks are counted only.
@@ -81,7 +100,7 @@ void add_choice(CLI::App& command, TraceChoice& choice) {
     count("--splits", choice.splits, 1024, splits.c_str());
     const std::map<std::string, torch::ScalarType> types = {
         {"f32", torch::kFloat32}, {"f16", torch::kFloat16}, {"bf16", torch::kBFloat16}};
-    add_named(command, "--dtype", p.dtype, types, "f32, f16 or bf16; f32 if the phase takes it", "");
+    add_named(command, "--dtype", p.dtype, types, "f32, f16 or bf16; f32 if the phase and the kernel take it", "");
     add_causal(command, p.causal);
 }
 
@@ -198,6 +217,7 @@ void add_command(CLI::App& app, Action& action) {
         "  ./ladder trace 2 --beside 3 -o fa1-and-fa2.html      two runs in step\n"
         "  ./ladder trace 4 --beside \"4 --no-causal\"            with and without a mask\n"
         "  ./ladder trace 5 --keys 1024 --splits 1 --beside \"5 --splits 8\"\n"
+        "  ./ladder trace 8 --kernel hopper_backward            one entry of a phase\n"
         "  ./ladder trace 3 -o trace.json                       the trace alone, as data");
     add_choice(command, options->choice);
     command.add_option("--beside", options->beside, "a second run to play in step: a phase, and options that differ")

@@ -41,6 +41,10 @@ struct Phase {
     /// compute-sanitizer.
     std::function<std::vector<Rung>(const RungInput&)> profiled_besides = {};
 
+    /// Rungs that only ./ladder trace runs. No formula has what they move: it depends on how often somebody looks
+    /// whether it is his turn.
+    std::function<std::vector<Rung>(const RungInput&)> traced_besides = {};
+
     /// What the tour adds to its table where this phase and the one before it stand side by side.
     std::string beside_the_phase_before = {};
 

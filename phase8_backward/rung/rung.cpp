@@ -115,6 +115,12 @@ std::vector<Rung> rungs(const RungInput& input) {
     return rungs;
 }
 
+/// Where key tiles add to dQ in their order: a block looks until it is its turn, so nobody counts what it reads.
+std::vector<Rung> rungs_in_order(const RungInput& input) {
+    if (input.q.scalar_type() == torch::kFloat32) return {};
+    return {rung_of("hopper_backward", "The same, and dQ repeats to the bit.", input, kHopper, DqGather::in_order)};
+}
+
 fuzz::Entry fuzz_entry(const char* name, const char* file, Backward backward, DqGather gather) {
     fuzz::Entry entry{.name = name,
                       .header = file + std::string(".h"),
@@ -237,6 +243,7 @@ Phase describe() {
     return {.title = "backward",
             .causal_mask = CausalMask::unless_refused,
             .rungs = rungs,
+            .traced_besides = rungs_in_order,
             .fuzz_entries = {plain_fuzz_entry(DqGather::second_pass), plain_fuzz_entry(DqGather::atomics),
                              tiled_fuzz_entry(DqGather::second_pass), tiled_fuzz_entry(DqGather::atomics),
                              mma_fuzz_entry(DqGather::second_pass), mma_fuzz_entry(DqGather::atomics),

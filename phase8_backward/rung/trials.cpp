@@ -6,6 +6,7 @@
 
 #include "common/reference/gradient_cases.h"
 #include "common/reference/gradient_comparison.h"
+#include "common/reference/oracle.h"
 #include "common/simt/device/device.h"
 #include "common/simt/device/device_profile.h"
 #include "common/simt/report/launch_log.h"
@@ -92,6 +93,29 @@ AssertionResult what_is_hidden_does_no_harm(const Backward& entry, torch::Scalar
     if (!(dv.narrow(2, 0, at + 1) == infinity).all().item<bool>())
         return AssertionFailure() << "a query's infinite gradient did not reach a key that it sees";
     return AssertionSuccess();
+}
+
+/// A key of -inf weighs nothing in any query head that reads it, and so gets no gradient.
+AssertionResult keys_of_no_weight_get_none(const Backward& entry, torch::ScalarType dtype) {
+    constexpr int64_t length = 150, at = 37;
+    AttentionCase problem{.query_heads = 2,
+                          .kv_heads = 1,
+                          .query_length = length,
+                          .key_length = length,
+                          .head_dim = 32,
+                          .options = {.scale = {}, .mask = Mask::causal_top_left},
+                          .seed = 10};
+    problem.dtype = dtype;
+    BackwardInputs x = reference::make_backward_inputs(problem, torch::kCPU);
+    x.q = x.q.abs() + 0.1, x.k = x.k.clone();  // no -inf * 0
+    x.k.select(2, at).fill_(-300);             // far away: its weights are 0 as well
+    const AttentionResult exact = reference::attention_oracle(x.q, x.k, x.v, x.options);
+    x.out = exact.out.to(dtype), x.lse = exact.lse.to(torch::kFloat32);
+    const AttentionGradients far_away = gradients(x, entry);
+    x.k.select(2, at).fill_(-std::numeric_limits<float>::infinity());
+    const AttentionGradients result = gradients(x, entry);
+    if (result.dk.equal(far_away.dk) && result.dv.equal(far_away.dv)) return AssertionSuccess();
+    return AssertionFailure() << "a key of no weight has one after all";
 }
 
 /// Nothing is read twice, and nothing that the mask spares.
@@ -230,6 +254,8 @@ std::vector<Trial> trials(torch::ScalarType dtype) {
         if (entry.call == on_hopper) {
             trials.push_back(
                 trial(entry.prefix + "wide_hidden", [=] { return what_is_hidden_does_no_harm(entry, dtype, 200); }));
+            trials.push_back(
+                trial(entry.prefix + "no_weight", [=] { return keys_of_no_weight_get_none(entry, dtype); }));
             for (AttentionCase problem : wide_cases()) {
                 problem.dtype = dtype;
                 trials.push_back(

@@ -360,6 +360,20 @@ class Page(unittest.TestCase):
         self.assertIn("block 0 of the cluster arrives at empty[0], phase 0: 64 arrivals", events)
         self.assertIn("block 0 of the cluster asks for K[0…31, :] to K_j[0…31, :], 4.0 KiB, which report to full[0], phase 0", events)
 
+    def test_a_flag_has_a_strip_and_words_of_its_own(self):
+        url = self.page("8", "--kernel", "hopper_backward", "--head-dim", "128")
+        self.visit(url, "#a=0&s=20&x=1")
+        title, first, end = next(wait for wait in self.strip("warp 1 of warpgroup 0", "rect.waits") if "turns" in wait[0])
+        self.assertRegex(title, r"^waits at turns\(0, 0, 3\) for release 1; goes on in moment \d+$")
+        self.assertEqual(int(title.split()[-1]), end + 1)
+        marks = self.browser.run("return [...document.querySelectorAll(\"[data-strip='turns(0, 0, 3)'] .opens title\")].map(t => t.textContent)")
+        self.assertRegex(marks[0], rf"^turns\(0, 0, 3\): release 1 is there, in moment {end}$")
+        self.assertRegex(marks[1], r"^turns\(0, 0, 3\): release 2 is there, in moment \d+$")
+        released = int(marks[1].split()[-1])
+        self.browser.run("const block = panes[0].blockShown(); panes[0].toMoment(block, arguments[0])", released - 1)
+        self.assertIn("releases turns(0, 0, 3): release 2", self.text(".events"))
+        self.assertIn("LSE as a power of 2 192…255", self.strip("Q_i full[0]")[-1][0])
+
     def test_kernels_without_parties_have_no_strips(self):
         self.visit(self.page("3"), "#a=0&s=3")
         self.assertTrue(self.browser.run("return document.querySelector('.parties-card').hidden && document.querySelector('.events-card').hidden"))

@@ -192,6 +192,90 @@ def traces_rows(launch, block):
     return min(first for first, _ in rows), max(last for _, last in rows)
 
 
+class HopperBackward(unittest.TestCase):
+    """Phase 8 on Hopper, on two key tiles of one head: a block that has its turn at once, and one that waits for it."""
+
+    @classmethod
+    def setUpClass(cls):
+        with tempfile.TemporaryDirectory() as folder:
+            trace = traces.trace(PROGRAM, folder, "8", "--kernel", "hopper_backward", "--head-dim", "128")
+        (cls.run_,) = trace["runs"]
+        _, cls.launch, _ = cls.run_["launches"]
+        cls.blocks = cls.launch["blocks"]
+
+    def events(self, block, **wanted):
+        """(moment, event) of a block's events with these values; `at` is the name of a barrier."""
+        at = wanted.pop("at", None)
+        return [(number, event) for number, moment in enumerate(self.blocks[block]["moments"]) for event in moment.get("events", [])
+                if all(event.get(key) == value for key, value in wanted.items())
+                and (at is None or self.launch["barriers"][event.get("barrier", 0)]["name"] == at)]
+
+    def names(self, boxes, write):
+        return {self.launch["tiles" if memory else "tensors"][object_]["name"]
+                for memory, object_, writes, *_ in boxes if bool(writes) == write}
+
+    def test_it_is_right_and_in_16_bits(self):
+        self.assertEqual((self.run_["entry"], self.run_["verdict"], self.run_["problem"]["dtype"]), ("hopper_backward", "right", "float16"))
+
+    def test_its_parties(self):
+        for block in self.blocks:
+            self.assertEqual([(party["name"], party["role"]) for party in block["parties"]],
+                             [("warp 0 of warpgroup 0", "issues copies"), ("warp 1 of warpgroup 0", "stores"),
+                              ("warpgroup 1", "multiplies, stores"), ("warpgroup 2", "multiplies, stores")])
+
+    def test_stages_of_queries_fill_and_drain(self):
+        # Of four tiles of queries block 0 has all, block 1 under its diagonal two.
+        for block, steps in zip(self.blocks, (4, 2)):
+            for tensor in ("Q_i", "dO_i"):
+                fills = [fill for fill in block["fills"] if tensor in self.names(fill["boxes"], write=True)]
+                self.assertEqual(len(fills), steps)
+                for step, fill in enumerate(fills):
+                    name = self.launch["barriers"][fill["barrier"]]["name"], self.launch["barriers"][fill["emptied_at"]]["name"]
+                    self.assertEqual(name, (f"{tensor} full[{step % 2}]", f"{tensor} empty[{step % 2}]"))
+                    self.assertLess(fill["asked"], fill["full"])
+                    self.assertLess(fill["full"], fill["first_read"])
+                    self.assertLessEqual(fill["last_read"], fill["released"])
+                for before, fill in zip(fills, fills[2:]):
+                    self.assertLess(before["released"], fill["asked"])
+                self.assertLess(fills[1]["full"], fills[0]["released"])  # the next is there before it is wanted
+
+    def test_three_of_five_products_are_under_way_at_once(self):
+        for block, steps in zip(self.blocks, (4, 2)):
+            for party in (2, 3):
+                groups = [group for group in block["groups"] if group["party"] == party]
+                self.assertEqual(len(groups), 5 * steps)
+                for values, sums, keys in zip(groups[2::5], groups[3::5], groups[4::5]):
+                    self.assertEqual(self.names(values["boxes"], write=False), {"dO_i"})  # P_ij^T is in registers
+                    self.assertEqual(self.names(sums["boxes"], write=False), {"dS_ij^T", "K_j"})
+                    self.assertEqual(self.names(keys["boxes"], write=False), {"Q_i"})
+                    self.assertLess(keys["begun"], values["done"])
+                    self.assertLess(keys["begun"], sums["done"])
+
+    def test_sums_leave_under_the_products_of_the_next_step(self):
+        stores = [store for store in self.blocks[0]["stores"] if store["party"] == 1]
+        self.assertEqual(len(stores), 4)
+        for store in stores:
+            self.assertEqual((self.names(store["boxes"], False), self.names(store["boxes"], True)), ({"dQ_i"}, {"dQ sum"}))
+        for store in stores[:-1]:
+            self.assertTrue(any(group["begun"] < store["done"] and store["asked"] < group["done"] for group in self.blocks[0]["groups"]))
+
+    def test_a_block_waits_for_its_turn(self):
+        for tile in (3, 2):
+            flag = f"turns(0, 0, {tile})"
+            ((released, _),) = self.events(0, kind="arrive", at=flag)
+            ((_, wait),) = self.events(1, kind="wait", at=flag)
+            self.assertEqual((wait["number"], wait["until"]), (0, released + 1))
+            ((again, event),) = self.events(1, kind="arrive", at=flag)
+            self.assertEqual(event["number"], 1)
+            (store,) = [store for store in self.blocks[1]["stores"] if store["party"] == 1 and wait["until"] <= store["asked"] < again]
+            self.assertLessEqual(store["done"], again)  # the sums are there before the next key tile is let in
+        self.assertEqual(self.events(0, kind="wait", at="turns(0, 0, 3)"), [])
+        # At its first tile it waits longest; from then on it keeps its distance.
+        waited = [wait["until"] - moment for moment, wait in self.events(1, kind="wait")
+                  if self.launch["barriers"][wait["barrier"]]["name"].startswith("turns")]
+        self.assertGreater(waited[0], waited[1])
+
+
 class Refusals(unittest.TestCase):
     def refused(self, *arguments, says):
         result = traces.run_program(PROGRAM, "trace", *arguments)
@@ -204,6 +288,8 @@ class Refusals(unittest.TestCase):
         self.refused("99", says=["PHASE"])
         self.refused("3", "--splits", "2", says=["--splits", "phase 5"])
         self.refused("0", "--kernel", "fa2_forward", says=["--kernel", "safe_softmax", "online_attention"])
+        self.refused("8", "--kernel", "fa2_forward", says=["plain_backward_atomics", "hopper_backward"])
+        self.refused("8", "--kernel", "hopper_backward", "--dtype", "f32", says=["for float32", "plain_backward"])
         self.refused("2", "--beside", "12", says=["--beside", "12"])
         self.refused("2", "--beside", "3 --colour", says=["--beside", "--colour"])
         self.refused("3", "--keys", "32", "-o", "/no/such/folder/x.html", says=["/no/such/folder/x.html"])

@@ -83,8 +83,7 @@ void access_atomically(const AtomicPlace& place, const AtomicUse& use, AtomicOpe
                     use, published != nullptr, use.reads && use.acquires,
                     use.modifies ? hand_over.fence_in_block_of(thread) : SourceSite{}});
     }
-    if (EventRecorder* const events = block.events(); events && !place.is_shared)
-        trace_flag(*events, place, use, found, changed && published, block.global.block(), thread);
+    if (!place.is_shared && block.events()) trace_flag(block, place, use, found, changed && published);
     if (!use.reads) return;
     if (found.released || released_here) {
         block.global.begin_to_list();

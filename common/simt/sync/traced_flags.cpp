@@ -5,9 +5,7 @@
 #include <span>
 #include <string>
 
-#include "common/simt/memory/global_memory.h"
-#include "common/simt/memory/shared_memory.h"
-#include "common/simt/report/trace.h"
+#include "common/simt/machine/block.h"
 
 namespace simt {
 inline namespace cpu {
@@ -50,8 +48,10 @@ std::uint64_t number_in_grid(const TracedBlock& block, const LaunchTrace& launch
 
 }  // namespace
 
-void trace_flag(EventRecorder& events, const AtomicPlace& place, const AtomicUse& use, const AtomicBoard::Post& found,
-                bool released, std::uint64_t block, int thread) {
+void trace_flag(Block& block, const AtomicPlace& place, const AtomicUse& use, const AtomicBoard::Post& found,
+                bool released) {
+    EventRecorder& events = *block.events();
+    const int thread = block.thread();
     const bool acquires = use.reads && use.acquires && found.released;
     if (!events.any() || (!acquires && !released)) return;
     const std::string flag = global_element_name(place.tensor, reinterpret_cast<std::uintptr_t>(place.address));
@@ -60,7 +60,8 @@ void trace_flag(EventRecorder& events, const AtomicPlace& place, const AtomicUse
     std::int64_t latest = -1;  // of its phases
     if (const auto here = last_release(events.events(), number)) latest = here->phase;
     const std::int64_t known = latest;
-    const std::uint64_t owner = found.owner == 0 ? block : (found.owner - 1) / SharedMemory::kMostThreads;
+    const std::uint64_t owner =
+        found.owner == 0 ? block.global.block() : (found.owner - 1) / SharedMemory::kMostThreads;
     for (const TracedBlock& other : launch.blocks) {
         const std::optional<Release> release = last_release(other, number);
         if (!release) continue;

@@ -1,8 +1,5 @@
 #pragma once
 
-#include <cstdint>
-
-#include "common/simt/counters/event_recorder.h"
 #include "common/simt/sync/atomic_access.h"
 
 namespace simt {
@@ -15,10 +12,12 @@ inline namespace cpu {
 // Traced blocks run one after the other, so a block finds at once what those before it have released. Their clocks
 // tell how long it would have waited if all had begun together.
 
-/// A thread of a block with parties has made an atomic access to global memory, and has found an element that
-/// `found.owner` released last; `released`: it has released it anew.
-void trace_flag(EventRecorder& events, const AtomicPlace& place, const AtomicUse& use, const AtomicBoard::Post& found,
-                bool released, std::uint64_t block, int thread);
+class Block;
+
+/// The running thread of `block`, which is traced, has made an atomic access to global memory, and has found an element
+/// that `found.owner` released last; `released`: it has released it anew. Heard where the block has parties.
+void trace_flag(Block& block, const AtomicPlace& place, const AtomicUse& use, const AtomicBoard::Post& found,
+                bool released);
 
 }  // namespace cpu
 }  // namespace simt
