@@ -1,11 +1,12 @@
 """What a learner's file may use. A kernel needs the machine, its tensors and mathematics, and has no use for anything else:
 a file that reaches further is not run, and the learner is told why.
 
-Nothing here reads C++ for itself. Three records of the compiler's are held against what a kernel needs:
+Nothing here reads C++ for itself. Four records of the compiler's are held against what a kernel needs:
 
   the words      the preprocessor's own lexer takes comments away and leaves directives alone: complaints_about_text()
   the files      what was opened while the file was compiled: complaints_about_files()
   the object     its symbols and sections: complaints_about_object()
+  the functions  what they do with addresses: addresses.py
 """
 
 import collections
@@ -52,7 +53,7 @@ STANDARD_NAMES = re.compile(r"""
     f?abs | f(mod|ma|max|min|dim) | remainder | exp(2|m1)? | log(2|10|1p)? | pow | sqrt | cbrt | hypot | a?(sin|cos|tan)h? | atan2 | erfc? |
     ceil | floor | trunc | l?l?r(ound|int) | nearbyint | ldexp | scalbn | copysign | lerp | is(finite|inf|nan) | signbit |
     bit_(ceil|floor|width) | count[lr]_(zero|one) | popcount | has_single_bit | rot[lr] |
-    min | max | minmax | clamp | swap | exchange | move | forward | begin | end | size | fill(_n)? | copy(_n)? |
+    min | max | minmax | clamp | swap | exchange | move | forward | size |
     is_\w+ | (remove_\w+|decay|conditional|enable_if|common_type|make_(un)?signed|invoke_result|type_identity|void)(_t)? | declval |
     (integral|bool)_constant | (true|false)_type | (make_)?(integer|index)_sequence | index_sequence_for |
     same_as | convertible_to | integral | floating_point""", re.VERBOSE)
