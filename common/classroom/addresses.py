@@ -8,12 +8,16 @@ names tensors, tiles and its own variables, and arrays are indexed within their 
 A record is a graph for each function. A node has a kind, and values by name, most of which are other nodes:
 
   @60     component_ref    type: @75      op 0: @76      op 1: @77
+
+Texts stand in it as they are, whatever is in them, with their length behind them: _is_forged().
 """
 
 import collections
 import re
 
 FUNCTION = re.compile(rb"^;; Function (.*)$", re.MULTILINE)
+BEGINS = b"\n;; enabled by -tree-original\n\n@1 "
+LONG = re.compile(rb"lngt: (6[4-9]|[7-9]\d|\d{3,})\s")  # a text in which something could be written that looks like a record
 NODE = re.compile(r"^(@\d+) +(\w+) *((?:.*\n(?: .*\n)*))", re.MULTILINE)
 VALUE = re.compile(r"(op \d+|\w+) *: (@\d+|\S+)")
 
@@ -35,9 +39,12 @@ ORDERED = "addresses that are compared or subtracted"
 ANOTHER_TYPE = "somebody's memory, read as another type"
 FOLLOWED = "a pointer that is followed (a reference, `T&`, does what a kernel needs)"
 KEPT = "a reference or a lambda that a class keeps"
+LEFT = "a reference or a lambda that is given back and may outlive what it refers to"
 HANDED_ON = "an address that is handed to {}"
 CONTAINER = "a {} (memory of its own, which nobody counts or checks)"
 NO_NUMBERS = "a tile, tensor or vector of what is no number ({})"
+
+FORGED = "it has a long text or table of bytes that cannot be told from the compiler's record: shorten it"
 
 LARGEST = 64 << 20  # bytes of the record of the file's own functions; those of a kernel take a tenth of it
 
@@ -46,12 +53,18 @@ class _Graph:
     """The record of one function."""
 
     def __init__(self, text):
-        self.nodes = {}
+        self.nodes, self.names = {}, []
         for name, kind, rest in NODE.findall(text):
             values = collections.defaultdict(str)
             for key, value in VALUE.findall(rest):
                 values.setdefault(key, value)
             self.nodes[name] = (kind, values)
+            self.names.append(name)
+
+    def is_whole(self):
+        """Nodes are numbered one by one, and none is missing that another one names."""
+        named = {value for _, values in self.nodes.values() for value in values.values() if re.fullmatch(r"@\d+", value)}
+        return self.names == [f"@{n}" for n in range(1, len(self.names) + 1)] and named <= self.nodes.keys()
 
     def kind(self, node):
         return self.nodes[node][0] if node in self.nodes else ""
@@ -150,9 +163,9 @@ class _Function:
         graph, type = self.graph, self.graph.type(node)
         if kind in CONVERSIONS:
             self.look_at_conversion(node, type)
-        elif kind == "pointer_plus_expr" and not self.is_a_range(graph.value(node, "op 0")):
+        elif kind == "pointer_plus_expr" and not self.is_the_compilers(graph.value(node, "op 0")):
             self.complain(COUNTED_ON)
-        elif kind in STEPS and graph.kind(type) == "pointer_type" and not self.is_a_range(graph.value(node, "op 0")):
+        elif kind in STEPS and graph.kind(type) == "pointer_type" and not self.is_the_compilers(graph.value(node, "op 0")):
             self.complain(COUNTED_ON)
         elif kind in ORDERS and graph.kind(graph.type(graph.value(node, "op 0"))) == "pointer_type":
             self.complain(ORDERED)
@@ -162,9 +175,11 @@ class _Function:
             self.complain(ANOTHER_TYPE)
         if kind in HOLDERS and graph.kind(type) == "pointer_type" and not self.may_be_held(node, type):
             self.complain(FOLLOWED)
+        if kind == "return_expr":
+            self.look_at_return(graph.value(node, "expr"))
         if kind == "component_ref" and self.keeps_a_reference(type) and not self.is_a_capture(node):
             self.complain(KEPT)
-        if kind == "call_expr":
+        if kind in ("call_expr", "aggr_init_expr"):
             self.look_at_call(node)
         if kind in ("var_decl", "parm_decl", "call_expr", "aggr_init_expr") and (name := self.container(type)):
             self.complain(CONTAINER.format(name))
@@ -172,6 +187,8 @@ class _Function:
     def look_at_conversion(self, node, type):
         graph, operand = self.graph, self.graph.value(node, "op 0")
         from_type = graph.type(operand)
+        if graph.kind(operand) == "statement_list" and graph.kind(graph.target(type)) == "array_type":
+            return  # an array of classes, which begins here
         is_address, was_address = graph.kind(type) in POINTERS, graph.kind(from_type) in POINTERS
         if graph.kind(operand) == "void_cst" or graph.kind(type) == "void_type" or not (is_address or was_address):
             return
@@ -184,39 +201,65 @@ class _Function:
                   or graph.kind(type) == "boolean_type"):
             self.complain(INTO_NUMBERS)
 
+    def look_at_return(self, node):
+        graph, type = self.graph, self.graph.type(self.graph.value(node, "op 0"))
+        has_captures = self.is_a_lambda(type) and graph.value(graph.value(type, "size"), "int") != "8"
+        if has_captures or graph.kind(type) == "reference_type" and not self.was_given(graph.value(node, "op 1")):
+            self.complain(LEFT)
+
+    def was_given(self, address):
+        """Whether an address, or a reference, is of something that the function was given, and that so is there when the function is over."""
+        graph, kind = self.graph, self.graph.kind(address)
+        if kind in CONVERSIONS:
+            return self.was_given(graph.value(address, "op 0"))
+        if kind == "cond_expr":
+            return self.was_given(graph.value(address, "op 1")) and self.was_given(graph.value(address, "op 2"))
+        if kind == "addr_expr":
+            place = graph.value(address, "op 0")
+            while graph.kind(place) in ("component_ref", "array_ref"):
+                place = graph.value(place, "op 0")
+            return graph.kind(place) == "indirect_ref" and self.was_given(graph.value(place, "op 0"))
+        if kind == "call_expr":
+            given = [value for key, value in graph.nodes[address][1].items() if key.isdigit() and graph.kind(graph.type(value)) in POINTERS]
+            return all(map(self.was_given, given))
+        return kind == "parm_decl" and graph.kind(graph.type(address)) in POINTERS
+
     def is_a_lambda(self, type):
         return self.graph.called(type).startswith("._anon")
 
     def keeps_a_reference(self, type):
-        """Whether a member of that type does."""
+        """Whether a member of that type does, other than to a view."""
         graph = self.graph
         while graph.kind(type) == "array_type":
             type = graph.value(type, "elts")
-        return graph.kind(type) == "reference_type" or self.is_a_lambda(type)
+        if graph.kind(type) == "reference_type":
+            return "simt" not in graph.namespaces(graph.target(type))
+        return self.is_a_lambda(type)
 
     def is_a_capture(self, node):
         return self.is_a_lambda(self.graph.type(self.graph.value(node, "op 0")))
 
     def look_at_call(self, node):
-        """Functions of the libraries take arrays by their first element, and go on from there."""
+        """Others' functions may take what begins at an address, and go on from there."""
         graph, function = self.graph, self.graph.stripped(self.graph.value(node, "fn"))
         if function and graph.kind(function) != "addr_expr":
             self.complain(FOLLOWED)
         called = graph.value(function, "op 0")
         if name := self.container(graph.value(called, "scpe")):
             self.complain(CONTAINER.format(name))
-        if graph.kind(called) == "function_decl" and not {"ladder", "simt"} & set(graph.namespaces_of(called)):
+        if graph.kind(called) == "function_decl" and graph.source(called)[0] != self.file:
             is_method = graph.kind(graph.type(called)) == "method_type"
             for key, argument in graph.nodes[node][1].items():
-                target = graph.target(graph.type(argument)) if key.isdigit() else ""
-                if (target and graph.kind(graph.type(argument)) == "pointer_type" and graph.called(target) != "char"
-                        and not (is_method and key == "0")):
-                    self.complain(HANDED_ON.format(graph.called(called)))
+                type = graph.type(argument) if key.isdigit() and not (is_method and key == "0") else ""
+                target = graph.target(type)
+                if graph.kind(type) == "pointer_type" and graph.kind(target) != "function_type" and graph.called(target) != "char":
+                    name = graph.called(called)
+                    self.complain(HANDED_ON.format(graph.called(graph.value(called, "scpe")) if name.startswith("__") else name))
 
     def is_seen_as(self, old, new):
         """Whether what is `old` may be meant as `new`: a class as one of its bases, an array as its first element."""
         graph = self.graph
-        if old == new or graph.kind(new) == "void_type":
+        if old == new or graph.kind(new) == "void_type" or graph.called(new) == "__as_base":
             return True
         if graph.kind(old) == "array_type":
             elements = graph.plain(graph.value(old, "elts"))
@@ -226,10 +269,12 @@ class _Function:
             return elements == new
         return graph.kind(old) == "record_type" and new in graph.bases(old) and not self.is_a_lambda(new)
 
-    def is_a_range(self, node):
-        """Whether it is the compiler's own variable of a loop over an array: nobody else may give one such a name."""
+    def is_the_compilers(self, node):
+        """Whether it is a variable of the compiler's own, in a loop over an array, or where an array of classes begins: they have no name, or
+        one that nobody else may use. What a class or lambda calls itself is, too."""
         node = self.graph.stripped(node)
-        return self.graph.called(node).startswith("__for_")
+        name = self.graph.called(node)
+        return name.startswith("__for_") or name in ("this", "__closure") or self.graph.kind(node) == "var_decl" and not name
 
     def may_be_followed(self, node):
         graph = self.graph
@@ -237,15 +282,17 @@ class _Function:
             if graph.kind(graph.type(node)) == "reference_type":
                 return True  # which was looked at where it was made
             node = graph.value(node, "op 0")
-        return (graph.kind(graph.type(node)) == "reference_type" or graph.kind(node) == "addr_expr" or self.is_a_range(node)
-                or graph.called(node) in ("this", "__closure"))
+        return (graph.kind(graph.type(node)) == "reference_type" or graph.kind(node) == "addr_expr" or self.is_the_compilers(node))
 
     def may_be_held(self, node, type):
-        """Texts, kernels, what has no type (such as a stream), and what the compiler itself holds."""
+        """Texts, kernels, what a launch is told, what has no type (such as a stream), where a loop over an array begins, and what the
+        compiler itself holds."""
         graph = self.graph
         target = graph.target(type)
-        return (graph.called(node) in ("this", "__closure") or self.is_a_range(node) or graph.kind(target) in ("void_type", "function_type")
-                or graph.called(target) == "char")
+        called = graph.value(graph.stripped(graph.value(node, "fn")), "op 0")
+        begins = graph.called(graph.value(called, "scpe")) in WITHOUT_MEMORY or graph.called(graph.type(graph.value(node, "op 0"))) == "initializer_list"
+        return (self.is_the_compilers(node) or graph.kind(target) in ("void_type", "function_type")
+                or graph.called(target) in ("char", "cudaLaunchAttribute") or begins)
 
     def container(self, type, depth=0):
         """The name of a class of the library that it is, refers to or holds, and that takes memory; "" if there is none."""
@@ -267,7 +314,7 @@ class _Function:
 # Functions of the machine's views and shared memory are made for what lies in them.
 OF_VIEWS = re.compile(r"simt::(?:cpu::)?(?:Ref|Shared\w+|PanelTile|GlobalTensor|Vector|WideVector|TensorMap|Accumulator|Fragment\w)\b")
 ELEMENTS = re.compile(r"\b(?:T|V|Value|Element) = ([^;\]]*)")
-NO_ELEMENT = re.compile(r"lambda|[*&]|std::")
+NO_ELEMENT = re.compile(r"lambda|unnamed|[*&]|std::|simt::(?!(?:cpu::)?(?:f16|bf16|e4m3|e5m2|[a-z]+[234]|Vector|WideVector)\b)")
 
 
 def _complaint_about_elements(function):
@@ -279,10 +326,21 @@ def _complaint_about_elements(function):
     return None
 
 
+def _is_forged(record, heads):
+    """Whether a text passes itself off as something of the record: what stands between the last `strg:` and its length is then too short."""
+    for length in LONG.finditer(record):
+        text = record[record.rfind(b"strg: ", 0, length.start()) + len("strg: "):length.start()]
+        if len(text[int(length[1]) - 1:].strip(b" \n")) > 1 or len(text) < int(length[1]):
+            return True
+    return not all(record.startswith(BEGINS, head.end()) for head in heads)
+
+
 def complaints(record, file):
     """["it has …"] about the functions of a file, by its name without folders, in the compiler's record (bytes)."""
-    found, own, size = [], f": {file}:".encode(), 0
+    found, own, size, looked_at = [], f": {file}:".encode(), 0, 0
     heads = list(FUNCTION.finditer(record))
+    if _is_forged(record, heads):
+        return [FORGED]
     for head, following in zip(heads, [*(one.start() for one in heads[1:]), len(record)]):
         function = head[1].decode(errors="replace").removesuffix(" (null)")
         if words := _complaint_about_elements(function):
@@ -293,11 +351,14 @@ def complaints(record, file):
         if size > LARGEST:
             return ["its functions take longer to read than those of any kernel: is there a template without end?"]
         graph = _Graph(record[head.end():following].decode(errors="replace"))
+        if not graph.is_whole():
+            return [FORGED]
         declaration = graph.function()
         if (graph.source(declaration)[0] == file) if declaration else "ladder::" in function:
+            looked_at += 1
             walker = _Function(graph, file)
             walker.look()
             line = graph.source(declaration)[2]
             place = f"line {line}: the function that begins here" if line else function
             found += [f"{place} has {words}, for which a kernel has no use" for words in walker.complaints]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(found)) if looked_at else ["the compiler's record has no function of it"]

@@ -56,7 +56,7 @@ class Cheats(unittest.TestCase):
         self.assertFalse(any(check.ran for check in verdict.checks[1:]))
 
     def test_crash(self):
-        self.assert_nothing(self.judged(self.in_kernel("volatile float* p = nullptr; *p = 1;")), "stray pointer", "it is null")
+        self.assert_nothing(self.judged(self.in_kernel("volatile int n = 4; float a[4] = {}; if (a[n] == 1) return;")), "an index of an array")
 
     def test_stack_overflow(self):
         self.assert_nothing(self.judged(self.in_kernel("volatile char far[1 << 24]; far[0] = 1;")), "stack overflow")
