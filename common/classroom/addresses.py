@@ -16,6 +16,8 @@ import collections
 import functools
 import re
 
+import limits
+
 FUNCTION = re.compile(rb"^;; Function (.*)$", re.MULTILINE)
 BEGINS = b"\n;; enabled by -tree-original\n\n@1 "
 LONG = re.compile(rb"lngt: (6[4-9]|[7-9]\d|\d{3,})\s")  # a text in which something could be written that looks like a record
@@ -371,4 +373,6 @@ def complaints(record, file):
             line = graph.source(declaration)[2]
             place = f"line {line}: the function that begins here" if line else function
             found += [f"{place} has {words}, for which a kernel has no use" for words in walker.complaints]
-    return list(dict.fromkeys(found)) if looked_at else ["the compiler's record has no function of it"]
+    if not looked_at:
+        raise limits.Starved("the compiler's record has no function of it: is the disk full?")
+    return list(dict.fromkeys(found))

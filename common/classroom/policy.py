@@ -13,6 +13,7 @@ import collections
 import dataclasses
 import difflib
 import functools
+import itertools
 import re
 import secrets
 
@@ -123,7 +124,9 @@ def _without_comments(text, compiler):
     odd += [f"line {n}: a backslash at the end of a line" for n, line in enumerate(text.split("\n"), 1) if re.search(r"\\\s*$", line)]
     if odd:
         raise Unreadable(odd)
-    name = secrets.token_hex(16)  # nobody can write a line marker of this name
+    name, other = secrets.token_hex(16), f"m{secrets.token_hex(16)}"  # nobody can write a line marker of this name
+    numbers = itertools.count()
+    text = re.sub(r"\bpragma\b", lambda _: f"define {other}_{next(numbers)}", text)  # a pragma it would obey, and a macro it leaves alone
     command = [compiler, "-std=c++20", "-w", "-fdiagnostics-color=never", "-fpreprocessed", "-dD", "-E", "-x", "c++", "-"]
     said = limits.run(command, LEX_SECONDS, stdin=f'# 1 "{name}"\n{text}\n'.encode())
     if said.late:
@@ -134,7 +137,7 @@ def _without_comments(text, compiler):
         errors = re.findall(rf"^{name}:(\d+):\d+: (?:fatal )?error: (.*)", said.stderr, re.MULTILINE)
         raise Unreadable([f"line {n}: {words}" for n, words in errors] or ["the preprocessor does not understand it"])
     lines, number = [], None
-    for line in said.stdout.split("\n"):
+    for line in re.sub(rf"define {other}_\d+", "pragma", said.stdout).split("\n"):
         if marker := re.fullmatch(rf'# (\d+) "{name}"', line):
             number = int(marker[1])
         elif number is not None:
@@ -158,7 +161,7 @@ def _complaint_about_directive(line, allowed):
             return None
         own = sorted(header for header in allowed if header.startswith('"'))
         return (f"the header {included[1]}: this file has {', '.join([*own, *sorted(STANDARD_HEADERS)])}")
-    if re.fullmatch(r"#\s*pragma\s+((GCC\s+)?unroll(\s+\w+)?|nounroll)", line):
+    if re.fullmatch(r"#\s*pragma\s+(once|(GCC\s+)?unroll(\s+\w+)?|nounroll)", line):
         return None
     directive = re.match(r"(#|%:)\s*\w*", line)[0]
     return f"{directive}: a preprocessor directive other than #include, #pragma once and #pragma unroll is not for a kernel"
@@ -191,6 +194,10 @@ def _complaint_about_word(before, word, after, own_names, is_thrown):
     if word == "std" and not STANDARD_NAMES.fullmatch(after[1]) and not (is_thrown and after[1] in STANDARD_WHERE_THROWN):
         return (f"std::{after[1]}: of std a kernel has numbers, mathematics, types and std::array, and texts and errors where it throws them; "
                 "memory that something takes for itself is counted and checked by nobody")
+    if word == "template" and after[0] != "<" and before[-1] in ("", ";", "{", "}"):
+        return "template without <…>: a kernel makes its instances where it uses them"
+    if before[-1] == "::" and word.endswith("_"):
+        return f"::{word}: what a class keeps to itself is not for a kernel"
     if word == "namespace" and before[-1] == "using":
         return "using namespace: say where each name is from"
     if word == "namespace" and after[0] not in ("ladder", "{"):
@@ -208,6 +215,8 @@ def _complaints_about_words(tokens, own_names):
         elif token.kind == "word" and (
                 words := _complaint_about_word(texts[n:n + 2], token.text, texts[n + 3:n + 7], own_names, is_thrown)):
             yield f"line {token.line}: {words}"
+        elif token.text == "*" and (texts[n + 1] == "::" or texts[n + 1] == "." or texts[n:n + 2] == ["-", ">"]):
+            yield f"line {token.line}: {texts[n + 1]}*: a pointer to a member, and so to what a class keeps to itself, is not for a kernel"
         elif token.text == "<<<":
             yield f"line {token.line}: {cuda_words.words_for('<<<')}"
         elif token.text == "\\":
