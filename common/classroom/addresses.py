@@ -31,6 +31,7 @@ POINTERS = {"pointer_type": "ptd", "reference_type": "refd"}
 CONVERSIONS = {"nop_expr", "convert_expr", "view_convert_expr", "non_lvalue_expr"}
 ORDERS = {"lt_expr", "le_expr", "gt_expr", "ge_expr", "min_expr", "max_expr", "pointer_diff_expr", "minus_expr", "spaceship_expr"}
 STEPS = {"preincrement_expr", "predecrement_expr", "postincrement_expr", "postdecrement_expr"}
+CHANGES = {"modify_expr", "init_expr", "addr_expr", *STEPS}
 HOLDERS = {"var_decl", "parm_decl", "component_ref", "array_ref", "indirect_ref", "call_expr", "aggr_init_expr"}
 
 # Of the library's types those that take no memory of their own. Others may be part of an error that is thrown.
@@ -43,6 +44,7 @@ ANOTHER_TYPE = "somebody's memory, read as another type"
 FOLLOWED = "a pointer that is followed (a reference, `T&`, does what a kernel needs)"
 KEPT = "a reference or a lambda that a class keeps"
 LEFT = "a reference or a lambda that is given back and may outlive what it refers to"
+EVERYBODYS = "{}, which all threads share, as memory (a kernel reads it)"
 HANDED_ON = "an address that is handed to {}"
 CONTAINER = "a {} (memory of its own, which nobody counts or checks)"
 NO_NUMBERS = "a tile, tensor or vector of what is no number ({})"
@@ -182,6 +184,8 @@ class _Function:
             self.complain(ANOTHER_TYPE)
         if kind in HOLDERS and graph.kind(type) == "pointer_type" and not self.may_be_held(node, type):
             self.complain(FOLLOWED)
+        if kind in CHANGES and (name := self.everybodys(graph.value(node, "op 0"))):
+            self.complain(EVERYBODYS.format(name))
         if kind == "return_expr":
             self.look_at_return(graph.value(node, "expr"))
         if kind == "component_ref" and self.keeps_a_reference(type) and not self.is_a_capture(node):
@@ -230,6 +234,15 @@ class _Function:
             given = [value for key, value in graph.nodes[address][1].items() if key.isdigit() and graph.kind(graph.type(value)) in POINTERS]
             return all(map(self.was_given, given))
         return kind == "parm_decl" and graph.kind(graph.type(address)) in POINTERS
+
+    def everybodys(self, place):
+        """The name of a variable outside of all functions, of which this is a part and which is no constant; "" for others."""
+        graph = self.graph
+        while graph.kind(place) in ("component_ref", "array_ref", *CONVERSIONS):
+            place = graph.value(place, "op 0")
+        if graph.kind(place) != "var_decl" or graph.kind(graph.value(place, "scpe")) == "function_decl":
+            return ""
+        return "" if "c" in graph.value(graph.type(place), "qual") else graph.called(place)
 
     def is_a_lambda(self, type):
         return self.graph.called(type).startswith(("._anon", "__lambda", "<lambda"))
