@@ -4,9 +4,11 @@ import dataclasses
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 import unittest.mock
@@ -26,6 +28,7 @@ import policy  # noqa: E402
 import sealed  # noqa: E402
 import share  # noqa: E402
 import student_copy  # noqa: E402
+import submission  # noqa: E402
 import terminal  # noqa: E402
 import workbench  # noqa: E402
 
@@ -500,6 +503,26 @@ class Grading(unittest.TestCase):
         self.assertEqual((verdict.stage, verdict.points), ("not judged", 0))
         data = grade.as_json([(self.EXERCISE, verdict)], 7, {self.EXERCISE.name: 60})
         self.assertEqual(data["exercises"][0]["report"], ["the grader could not judge it: RuntimeError: ?[2J?"])
+
+
+class Ended(unittest.TestCase):
+    def test_who_ends_a_grading_has_what_was_judged_until_then(self):
+        exercise = exercises.read()[0]
+
+        def text_of(folder, exercise):
+            if folder == "ada":
+                raise submission.Unreadable("a pipe")
+            if folder == "ben":
+                threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGINT]).start()
+            limits._interrupted.wait(60)
+            raise limits.Interrupted
+
+        self.addCleanup(limits._interrupted.clear)
+        with unittest.mock.patch.object(submission, "text_of", text_of):
+            results, is_whole = grade.graded([exercise], ["ada", "ben", "eve"], 7, 60, terminal.Progress())
+        self.assertFalse(is_whole)
+        stages = [grade.as_json(one, 7, {exercise.name: 10})["exercises"][0]["stage"] for one in results]
+        self.assertEqual(stages, ["refused", "not judged", "not judged"])
 
 
 class Share(unittest.TestCase):
