@@ -518,6 +518,7 @@ class Ended(unittest.TestCase):
             raise limits.Interrupted
 
         self.addCleanup(limits._interrupted.clear)
+        self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))  # ignored where nobody types
         with unittest.mock.patch.object(submission, "text_of", text_of):
             results, is_whole = grade.graded([exercise], ["ada", "ben", "eve"], 7, 60, terminal.Progress())
         self.assertFalse(is_whole)
