@@ -18,7 +18,7 @@ import re
 
 import limits
 
-FUNCTION = re.compile(rb"^;; Function (.*)$", re.MULTILINE)
+FUNCTION = re.compile(rb"\n;; Function (.*)")
 BEGINS = b"\n;; enabled by -tree-original\n\n@1 "
 LONG = re.compile(rb"lngt: (6[4-9]|[7-9]\d|\d{3,})\s")  # a text in which something could be written that looks like a record
 NODE = re.compile(r"^(@\d+) +(\w+) *((?:.*\n(?: .*\n)*))", re.MULTILINE)
