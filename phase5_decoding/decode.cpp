@@ -23,8 +23,9 @@ namespace cpu {
 void launch_decode_split(const DecodeArguments&);
 void launch_decode_pipelined(const DecodeArguments&);
 void launch_decode_combine(const CombineArguments&);
-GlobalBytes decode_split_bytes(const DecodeArguments&);
-GlobalBytes decode_pipelined_bytes(const DecodeArguments&);
+std::uint64_t decode_split_keys(const DecodeArguments&, std::int64_t length);
+GlobalBytes decode_split_bytes(const DecodeArguments&, std::uint64_t keys);
+GlobalBytes decode_pipelined_bytes(const DecodeArguments&, std::uint64_t keys);
 std::size_t decode_pipelined_shared_bytes(const DecodeArguments&);
 GlobalBytes decode_combine_bytes(const CombineArguments&);
 }  // namespace cpu
@@ -150,20 +151,27 @@ void choose_kernel(Kernel kernel, const torch::Tensor& q, const simt::Device& de
     a.warps = pipelined.warps;
 }
 
-/// Checks a call and describes it, all but the memory for results; cut into `least_splits` pieces or more.
-DecodeArguments decode_arguments(Kernel kernel, const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
-                                 const DecodeOptions& options, int least_splits = 1) {
+/// A call, in plain numbers.
+struct Described {
     DecodeArguments arguments;
+    std::vector<int64_t> lengths;  ///< keys of each sequence
+};
+
+/// Checks a call and describes it, all but the memory for results; cut into `least_splits` pieces or more.
+Described described(Kernel kernel, const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                    const DecodeOptions& options, int least_splits = 1) {
+    Described call;
+    DecodeArguments& arguments = call.arguments;
     static_cast<AttentionArguments&>(arguments) = checked_arguments(q, k, v, options.attention, kMasks);
     check_rows("q", arguments.rows());
-    arguments.lengths = lengths_of(options.kv_lengths, k);
+    call.lengths = lengths_of(options.kv_lengths, k);
     const simt::Device device = device_limits(q.device());
     choose_kernel(kernel, q, device, arguments);
 
     const int row_tile =
         arguments.warps ? kPipelinedRows : row_tile_size(arguments.rows_per_kv_head(), arguments.head_dim());
     const int64_t row_tiles = ceil_div(arguments.rows_per_kv_head(), row_tile);
-    const int64_t longest = *std::max_element(arguments.lengths.begin(), arguments.lengths.end());
+    const int64_t longest = *std::max_element(call.lengths.begin(), call.lengths.end());
     DecodeWork work{.blocks = k.size(0) * k.size(1) * row_tiles,
                     .key_tiles = std::max<int64_t>(1, ceil_div(longest, kKeyTile)),
                     .resident_blocks = resident_blocks(row_tile)};
@@ -174,7 +182,7 @@ DecodeArguments decode_arguments(Kernel kernel, const torch::Tensor& q, const to
     }
     const int splits = options.splits ? checked_splits(*options.splits, row_tiles) : choose_splits(work, device);
     set_splits(std::max(least_splits, splits), work.blocks, device, arguments);
-    return arguments;
+    return call;
 }
 
 /// The lengths as the kernel reads them.
@@ -214,7 +222,7 @@ AttentionResult allocate_parts(const torch::Tensor& q, DecodeArguments& argument
 
 AttentionResult run(const char* entry, Kernel kernel, const torch::Tensor& q, const torch::Tensor& k,
                     const torch::Tensor& v, const DecodeOptions& options) {
-    DecodeArguments arguments = decode_arguments(kernel, q, k, v, options);
+    DecodeArguments arguments = described(kernel, q, k, v, options).arguments;
     const AttentionResult result = allocate_result(q, arguments);
     arguments.out = tensor_argument("O", result.out.view({-1, q.size(3)}));
     arguments.lse = tensor_argument("LSE", result.lse.view({-1}));
@@ -233,9 +241,13 @@ AttentionResult run(const char* entry, Kernel kernel, const torch::Tensor& q, co
 
 GlobalBytes bytes_of(Kernel kernel, const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                      const DecodeOptions& options) {
-    DecodeArguments arguments = decode_arguments(kernel, q, k, v, options);
+    auto [arguments, lengths] = described(kernel, q, k, v, options);
     if (options.kv_lengths) arguments.kv_lengths.rank = 1;
-    GlobalBytes bytes = arguments.warps ? cpu::decode_pipelined_bytes(arguments) : cpu::decode_split_bytes(arguments);
+    std::uint64_t keys = 0;
+    for (const int64_t length : lengths)
+        keys += arguments.warps ? std::uint64_t(length) : cpu::decode_split_keys(arguments, length);
+    GlobalBytes bytes =
+        arguments.warps ? cpu::decode_pipelined_bytes(arguments, keys) : cpu::decode_split_bytes(arguments, keys);
     if (arguments.splits > 1) {
         CombineArguments combine;
         combine.out_parts.extents = {arguments.splits, arguments.rows(), arguments.head_dim()};
@@ -268,7 +280,7 @@ AttentionResult flash_decode_parts(const torch::Tensor& q, const torch::Tensor& 
                                    const DecodeOptions& options) {
     if (options.splits && *options.splits == 1)
         refuse("splits: it is 1; 2 or more are accepted here: one piece is the whole, which flash_decode gives");
-    DecodeArguments arguments = decode_arguments(Kernel::chosen, q, k, v, options, 2);
+    DecodeArguments arguments = described(Kernel::chosen, q, k, v, options, 2).arguments;
     const AttentionResult parts = allocate_parts(q, arguments);
     launch_first(q, options, arguments);
     check_written("flash_decode_parts", parts);
@@ -277,7 +289,7 @@ AttentionResult flash_decode_parts(const torch::Tensor& q, const torch::Tensor& 
 
 int flash_decode_splits(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                         const DecodeOptions& options) {
-    return decode_arguments(Kernel::chosen, q, k, v, options).splits;
+    return described(Kernel::chosen, q, k, v, options).arguments.splits;
 }
 
 GlobalBytes flash_decode_bytes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,

@@ -398,18 +398,22 @@ void with_row_tile(std::int64_t rows, Use&& use) {
     if constexpr (D <= kWidestHeadDimFor16Rows) return use(std::integral_constant<int, 16>());
 }
 
-/// K and V once for each tile of rows, as far as the tile's last row sees; Q, and the lengths where given, once per
-/// split. O and LSE once, or once per split.
-GlobalBytes decode_split_bytes(const DecodeArguments& a) {
-    const std::uint64_t element = simt::element_bytes(a.q.type), row = a.head_dim() * element;
+/// Keys of a sequence of that length that a KV head reads for all its tiles of rows: each as far as its last row sees.
+std::uint64_t decode_split_keys(const DecodeArguments& a, std::int64_t length) {
     const std::int64_t rows = a.rows_per_kv_head(), R = row_tile_size(rows, a.head_dim());
     std::uint64_t keys = 0;
-    for (const std::int64_t length : a.lengths)
-        for (std::int64_t first = 0; first < rows; first += R) {
-            const std::int64_t last_query = (std::min(first + R, rows) - 1) / a.group();
-            const std::int64_t hidden = a.mask == Mask::none ? 0 : a.query_length() - 1 - last_query;
-            keys += std::max<std::int64_t>(0, length - hidden);
-        }
+    for (std::int64_t first = 0; first < rows; first += R) {
+        const std::int64_t last_query = (std::min(first + R, rows) - 1) / a.group();
+        const std::int64_t hidden = a.mask == Mask::none ? 0 : a.query_length() - 1 - last_query;
+        keys += std::max<std::int64_t>(0, length - hidden);
+    }
+    return keys;
+}
+
+/// K and V for so many keys, those of all sequences together; Q, and the lengths where given, once per split. O and LSE
+/// once, or once per split.
+GlobalBytes decode_split_bytes(const DecodeArguments& a, std::uint64_t keys) {
+    const std::uint64_t element = simt::element_bytes(a.q.type), row = a.head_dim() * element;
     const std::uint64_t per_row = row + (a.kv_lengths.rank ? sizeof(int) : 0);
     const std::uint64_t result = a.splits == 1 ? row + sizeof(float) : (a.head_dim() + 1) * sizeof(float);
     return {.read = a.kv_heads() * keys * 2 * row + a.splits * a.rows() * per_row,

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "common/attention/arguments.h"
 
@@ -11,12 +10,11 @@ namespace ladder {
 ///
 /// `out` is [N, D] and `lse` is [N] here, with N = B * Hq * Sq: the kernels write rows and need no more structure.
 struct DecodeArguments : AttentionArguments {
-    simt::TensorArgument kv_lengths;    ///< [B] int32; rank 0 where every sequence fills the cache
-    simt::TensorArgument out_parts;     ///< [splits, N, D] float32; rank 0 with one split, which writes `out` itself
-    simt::TensorArgument lse_parts;     ///< [splits, N] float32; likewise
-    std::vector<std::int64_t> lengths;  ///< of every sequence, as the host knows them
-    int splits = 1;                     ///< pieces that the keys of a sequence are cut into
-    int warps = 0;                      ///< of a block of the pipelined kernel: 4 or 8; 0 for the plain one
+    simt::TensorArgument kv_lengths;  ///< [B] int32; rank 0 where every sequence fills the cache
+    simt::TensorArgument out_parts;   ///< [splits, N, D] float32; rank 0 with one split, which writes `out` itself
+    simt::TensorArgument lse_parts;   ///< [splits, N] float32; likewise
+    int splits = 1;                   ///< pieces that the keys of a sequence are cut into
+    int warps = 0;                    ///< of a block of the pipelined kernel: 4 or 8; 0 for the plain one
 
     /// Query heads that share a KV head; rows of Q that read one KV head of one sequence; all rows, N.
     std::int64_t group() const { return query_heads() / kv_heads(); }

@@ -396,13 +396,11 @@ std::size_t decode_pipelined_shared_bytes(const DecodeArguments& a) {
     return bytes;
 }
 
-/// K and V once for each tile of rows; Q, and the lengths where given, once per split. O and LSE once, or once per
-/// split.
-GlobalBytes decode_pipelined_bytes(const DecodeArguments& a) {
+/// K and V once for each tile of rows, of sequences that have so many keys together; Q, and the lengths where given,
+/// once per split. O and LSE once, or once per split.
+GlobalBytes decode_pipelined_bytes(const DecodeArguments& a, std::uint64_t keys) {
     constexpr std::uint64_t element = 2;
     const std::uint64_t row = a.head_dim() * element, row_tiles = ceil_div(a.rows_per_kv_head(), kPipelinedRows);
-    std::uint64_t keys = 0;
-    for (const std::int64_t length : a.lengths) keys += length;
     const std::uint64_t blocks = a.splits * row_tiles * a.kv_heads() * a.batch();
     const std::uint64_t lengths = a.kv_lengths.rank ? blocks * 32 * a.warps * sizeof(int) : 0;  // by every thread
     const std::uint64_t result = a.splits == 1 ? row + sizeof(float) : (a.head_dim() + 1) * sizeof(float);

@@ -18,6 +18,7 @@ from terminal import paint
 from workspace import FOLDER
 
 TRIAL_SECONDS = 20
+ENDED = "the grading was ended before this file had a result"
 MINUTES = 60  # of a submission: forty starting points take one or two
 
 
@@ -52,6 +53,8 @@ def verdict_on(exercise, folder, seed, clock):
         if clock.is_up():
             return without_points("not judged", f"the files of this submission have taken {clock.minutes} minutes, and no file gets more")
         return workbench.judge(exercise, file, seed, text=text, trial_seconds=TRIAL_SECONDS, jobs=1)
+    except limits.Interrupted:
+        return without_points("not judged", ENDED)
     except submission.Unreadable as error:
         return without_points("refused", str(error))
     except Exception as error:  # its points are at stake, nobody else's
@@ -59,26 +62,40 @@ def verdict_on(exercise, folder, seed, clock):
 
 
 def graded(known, folders, seed, minutes, progress):
-    """For each folder a list of (exercise, Verdict or None): None where there is no file. As many at a time as there are cores."""
-    workers = concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0)))
+    """For each folder a list of (exercise, Verdict or None): None where there is no file. As many at a time as there are cores. And whether
+    that is all: who ends the grading has what was judged until then."""
+    workers, is_whole = concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))), True
     try:
         waiting = []
         for folder in folders:
             clock = Clock(minutes)
             waiting.append([(exercise, workers.submit(verdict_on, exercise, folder, seed, clock)) for exercise in known])
-        results = []
-        for folder, of_folder in zip(folders, waiting):
-            results.append([])
-            for exercise, verdict in of_folder:
-                progress(f"{terminal.escaped(pathlib.Path(folder).name)}: {exercise.id} {exercise.title}")
-                results[-1].append((exercise, verdict.result()))
-        return results
-    except BaseException:  # an interrupt
-        workers.shutdown(wait=False, cancel_futures=True)
-        limits.end_everything()
+        try:
+            for folder, of_folder in zip(folders, waiting):
+                for exercise, verdict in of_folder:
+                    progress(f"{terminal.escaped(pathlib.Path(folder).name)}: {exercise.id} {exercise.title}")
+                    verdict.result()
+        except KeyboardInterrupt:
+            is_whole = False
+            _end(workers)
+        return [[(exercise, _until_now(exercise, folder, verdict)) for exercise, verdict in of_folder]
+                for folder, of_folder in zip(folders, waiting)], is_whole
+    except BaseException:
+        _end(workers)
         raise
     finally:
         progress.clear()
+
+
+def _end(workers):
+    workers.shutdown(wait=False, cancel_futures=True)
+    limits.end_everything()
+
+
+def _until_now(exercise, folder, verdict):
+    if verdict.done() and not verdict.cancelled():
+        return verdict.result()
+    return workbench.Verdict(exercise, pathlib.Path(folder), "not judged", [ENDED], [])
 
 
 def possible_points(known):
@@ -188,7 +205,7 @@ def run(arguments):
     missing, possible = limits.not_enforced(), possible_points(known)
     for sentence in missing:
         print(paint("yellow", f"this machine lacks {sentence}"))
-    results = graded(known, folders, seed, arguments.minutes, terminal.Progress())
+    results, is_whole = graded(known, folders, seed, arguments.minutes, terminal.Progress())
     grades = {pathlib.Path(folder).name: as_json(of_folder, seed, possible, missing) for folder, of_folder in zip(folders, results)}
     for student, of_student in grades.items():
         if arguments.submissions:
@@ -199,4 +216,6 @@ def run(arguments):
         write(arguments.json, everybody if arguments.submissions else next(iter(grades.values())))
     if arguments.gradescope:
         write(arguments.gradescope, as_gradescope(next(iter(grades.values()))))
+    if not is_whole:
+        raise KeyboardInterrupt
     return 0 if all(g["points"] >= (g["possible"] if arguments.require is None else arguments.require) for g in grades.values()) else 1

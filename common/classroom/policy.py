@@ -1,17 +1,19 @@
 """What a learner's file may use. A kernel needs the machine, its tensors and mathematics, and has no use for anything else:
 a file that reaches further is not run, and the learner is told why.
 
-Nothing here reads C++ for itself. Three records of the compiler's are held against what a kernel needs:
+Nothing here reads C++ for itself. Four records of the compiler's are held against what a kernel needs:
 
   the words      the preprocessor's own lexer takes comments away and leaves directives alone: complaints_about_text()
   the files      what was opened while the file was compiled: complaints_about_files()
   the object     its symbols and sections: complaints_about_object()
+  the functions  what they do with addresses: addresses.py
 """
 
 import collections
 import dataclasses
 import difflib
 import functools
+import itertools
 import re
 import secrets
 
@@ -52,7 +54,7 @@ STANDARD_NAMES = re.compile(r"""
     f?abs | f(mod|ma|max|min|dim) | remainder | exp(2|m1)? | log(2|10|1p)? | pow | sqrt | cbrt | hypot | a?(sin|cos|tan)h? | atan2 | erfc? |
     ceil | floor | trunc | l?l?r(ound|int) | nearbyint | ldexp | scalbn | copysign | lerp | is(finite|inf|nan) | signbit |
     bit_(ceil|floor|width) | count[lr]_(zero|one) | popcount | has_single_bit | rot[lr] |
-    min | max | minmax | clamp | swap | exchange | move | forward | begin | end | size | fill(_n)? | copy(_n)? |
+    min | max | minmax | clamp | swap | exchange | move | forward | size |
     is_\w+ | (remove_\w+|decay|conditional|enable_if|common_type|make_(un)?signed|invoke_result|type_identity|void)(_t)? | declval |
     (integral|bool)_constant | (true|false)_type | (make_)?(integer|index)_sequence | index_sequence_for |
     same_as | convertible_to | integral | floating_point""", re.VERBOSE)
@@ -122,7 +124,9 @@ def _without_comments(text, compiler):
     odd += [f"line {n}: a backslash at the end of a line" for n, line in enumerate(text.split("\n"), 1) if re.search(r"\\\s*$", line)]
     if odd:
         raise Unreadable(odd)
-    name = secrets.token_hex(16)  # nobody can write a line marker of this name
+    name, other = secrets.token_hex(16), f"m{secrets.token_hex(16)}"  # nobody can write a line marker of this name
+    numbers = itertools.count()
+    text = re.sub(r"\bpragma\b", lambda _: f"define {other}_{next(numbers)}", text)  # a pragma it would obey, and a macro it leaves alone
     command = [compiler, "-std=c++20", "-w", "-fdiagnostics-color=never", "-fpreprocessed", "-dD", "-E", "-x", "c++", "-"]
     said = limits.run(command, LEX_SECONDS, stdin=f'# 1 "{name}"\n{text}\n'.encode())
     if said.late:
@@ -133,7 +137,7 @@ def _without_comments(text, compiler):
         errors = re.findall(rf"^{name}:(\d+):\d+: (?:fatal )?error: (.*)", said.stderr, re.MULTILINE)
         raise Unreadable([f"line {n}: {words}" for n, words in errors] or ["the preprocessor does not understand it"])
     lines, number = [], None
-    for line in said.stdout.split("\n"):
+    for line in re.sub(rf"define {other}_\d+", "pragma", said.stdout).split("\n"):
         if marker := re.fullmatch(rf'# (\d+) "{name}"', line):
             number = int(marker[1])
         elif number is not None:
@@ -157,7 +161,7 @@ def _complaint_about_directive(line, allowed):
             return None
         own = sorted(header for header in allowed if header.startswith('"'))
         return (f"the header {included[1]}: this file has {', '.join([*own, *sorted(STANDARD_HEADERS)])}")
-    if re.fullmatch(r"#\s*pragma\s+((GCC\s+)?unroll(\s+\w+)?|nounroll)", line):
+    if re.fullmatch(r"#\s*pragma\s+(once|(GCC\s+)?unroll(\s+\w+)?|nounroll)", line):
         return None
     directive = re.match(r"(#|%:)\s*\w*", line)[0]
     return f"{directive}: a preprocessor directive other than #include, #pragma once and #pragma unroll is not for a kernel"
@@ -190,6 +194,10 @@ def _complaint_about_word(before, word, after, own_names, is_thrown):
     if word == "std" and not STANDARD_NAMES.fullmatch(after[1]) and not (is_thrown and after[1] in STANDARD_WHERE_THROWN):
         return (f"std::{after[1]}: of std a kernel has numbers, mathematics, types and std::array, and texts and errors where it throws them; "
                 "memory that something takes for itself is counted and checked by nobody")
+    if word == "template" and after[0] != "<" and before[-1] in ("", ";", "{", "}"):
+        return "template without <…>: a kernel makes its instances where it uses them"
+    if before[-1] == "::" and word.endswith("_"):
+        return f"::{word}: what a class keeps to itself is not for a kernel"
     if word == "namespace" and before[-1] == "using":
         return "using namespace: say where each name is from"
     if word == "namespace" and after[0] not in ("ladder", "{"):
@@ -207,6 +215,8 @@ def _complaints_about_words(tokens, own_names):
         elif token.kind == "word" and (
                 words := _complaint_about_word(texts[n:n + 2], token.text, texts[n + 3:n + 7], own_names, is_thrown)):
             yield f"line {token.line}: {words}"
+        elif token.text == "*" and (texts[n + 1] == "::" or texts[n + 1] == "." or texts[n:n + 2] == ["-", ">"]):
+            yield f"line {token.line}: {texts[n + 1]}*: a pointer to a member, and so to what a class keeps to itself, is not for a kernel"
         elif token.text == "<<<":
             yield f"line {token.line}: {cuda_words.words_for('<<<')}"
         elif token.text == "\\":

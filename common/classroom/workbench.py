@@ -10,6 +10,7 @@ import re
 import shutil
 import tempfile
 
+import addresses
 import budgets
 import cuda_words
 import exercises
@@ -181,9 +182,9 @@ def _compile(exercise, file, text):
     shown = shown_path(file)
     overlay.write_text(f'#line 1 "{shown}"\n' + text)  # errors and diagnoses name the learner's own file
     given_files = exercise.given_files(text)
-    compiled, program, opened = place / "kernel.o", place / "kernel", place / "kernel.d"
+    compiled, program, opened, record = place / "kernel.o", place / "kernel", place / "kernel.d", place / "kernel.tree"
     program.unlink(missing_ok=True)
-    command = [*_command(tools, exercise, place / "overlay"), "-MD", "-MF", str(opened), "-c", "-o", str(compiled)]
+    command = [*_command(tools, exercise, place / "overlay"), "-MD", "-MF", str(opened), f"-fdump-tree-original-raw={record}", "-c", "-o", str(compiled)]
     try:
         given.lay_out(given_files, place / "overlay")
         result = limits.run(command, COMPILE_SECONDS)
@@ -194,7 +195,8 @@ def _compile(exercise, file, text):
     ours = {str(overlay), *(str(place / "overlay" / path) for path in given_files)}
     files = policy.recorded_files(opened.read_text()) - ours
     if complaints := [*policy.complaints_about_files(files, _needed_files(exercise)),
-                      *policy.complaints_about_object(compiled, _machines_symbols(tools["runner"]))]:
+                      *policy.complaints_about_object(compiled, _machines_symbols(tools["runner"])),
+                      *addresses.complaints(record.read_bytes(), pathlib.Path(shown).name)]:
         return None, "refused", complaints
     linked = limits.run([tools["compiler"], compiled, tools["runner"], *tools["libraries"], "-o", program], COMPILE_SECONDS)
     if linked.late or linked.starved or linked.code != 0 and not linked.stderr:
@@ -293,7 +295,8 @@ def _name_callers(trials, program, file):
 CRASHES = {
     "": "a raw pointer or an array of its own that was overrun? Tensors and tiles check their indices, these do not",
     "Aborted": "something called abort(), or an exception left a function that lets none out, such as a destructor",
-    "Illegal instruction": "the compiler leaves one where a function that gives back a value ends without, or where it saw undefined behaviour",
+    "Illegal instruction": "an index of an array that is out of its bounds; the compiler also leaves such an instruction where a function that gives "
+                           "back a value ends without, or where it saw undefined behaviour",
 }
 
 

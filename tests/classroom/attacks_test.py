@@ -9,6 +9,7 @@ sentence that its verdict must have.
     exercise = "online_update"              this one if it is not said
     begin = "solved"                        what is changed: "solved" (if it is not said) or "start"
     changes = [["find", "replace"], …]      each is found once;  or, in place of both:  text = '''…'''
+    unread = true                           nobody looks at what its functions do with addresses: what is behind that holds, too
 
 Beside run_time.toml lies a program, which is tried as it is: those attacks are stopped by the sandbox, and not by who reads the file.
 """
@@ -24,11 +25,13 @@ import sys
 import tempfile
 import tomllib
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ATTACKS = pathlib.Path(__file__).resolve().parent / "attacks"
 sys.path.insert(0, str(ROOT / "common/classroom"))
 
+import addresses  # noqa: E402
 import exercises  # noqa: E402
 import limits  # noqa: E402
 import workbench  # noqa: E402
@@ -149,8 +152,11 @@ class Attacks(unittest.TestCase):
         for file in sorted(ATTACKS.glob("*.toml")):
             if file.with_suffix(".cpp").exists():
                 continue
+            attacks = read(file.stem)
             with self.subTest(file.stem):
-                self.assert_earn_nothing(read(file.stem), self.judged_as_a_file)
+                self.assert_earn_nothing([one for one in attacks if not one.get("unread")], self.judged_as_a_file)
+            with self.subTest(file.stem + ", unread"), unittest.mock.patch.object(addresses, "complaints", return_value=[]):
+                self.assert_earn_nothing([one for one in attacks if one.get("unread")], self.judged_as_a_file)
 
     def judged_as_a_file(self, attack):
         exercise = exercises.find(KNOWN, attack.get("exercise", EXERCISE.name))

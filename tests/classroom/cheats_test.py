@@ -1,9 +1,9 @@
 """Who does not write the kernel gets no points for it, and nothing that a learner's file does harms the grader."""
 
 import pathlib
+import resource
 import sys
 import tempfile
-import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -14,6 +14,12 @@ import workbench  # noqa: E402
 
 EXERCISE = exercises.find(exercises.read(), "online_update")
 KERNEL = "    simt::SharedArena arena;"  # a line of the kernel
+
+
+def processor_seconds():
+    """What ended programs have had that were started here."""
+    had = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return had.ru_utime + had.ru_stime
 
 
 class Cheats(unittest.TestCase):
@@ -49,14 +55,14 @@ class Cheats(unittest.TestCase):
         self.assertIn("PASSED", verdict.printed)
 
     def test_endless_loop(self):
-        begun = time.monotonic()
+        begun = processor_seconds()
         verdict = self.judged(self.in_kernel("volatile int n = 0; while (n == 0) { }"))
         self.assert_nothing(verdict, "without end", "did not come to an end")
-        self.assertLess(time.monotonic() - begun, 15 + 15)  # 15 s on an idle machine; tests share theirs
+        self.assertLess(processor_seconds() - begun, 15)
         self.assertFalse(any(check.ran for check in verdict.checks[1:]))
 
     def test_crash(self):
-        self.assert_nothing(self.judged(self.in_kernel("volatile float* p = nullptr; *p = 1;")), "stray pointer", "it is null")
+        self.assert_nothing(self.judged(self.in_kernel("volatile int n = 4; float a[4] = {}; if (a[n] == 1) return;")), "an index of an array")
 
     def test_stack_overflow(self):
         self.assert_nothing(self.judged(self.in_kernel("volatile char far[1 << 24]; far[0] = 1;")), "stack overflow")

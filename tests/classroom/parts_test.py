@@ -4,9 +4,11 @@ import dataclasses
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 import unittest.mock
@@ -14,6 +16,7 @@ import unittest.mock
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "common/classroom"))
 
+import addresses  # noqa: E402
 import budgets  # noqa: E402
 import exercises  # noqa: E402
 import floors  # noqa: E402
@@ -25,6 +28,7 @@ import policy  # noqa: E402
 import sealed  # noqa: E402
 import share  # noqa: E402
 import student_copy  # noqa: E402
+import submission  # noqa: E402
 import terminal  # noqa: E402
 import workbench  # noqa: E402
 
@@ -224,6 +228,74 @@ work/kernel.cuh:8:20:   required from 'void kernel() [with T = float]'
    30 |     static_assert(rows >= 1, "B_r must fill every warp's lanes");
       |                   ~~~~~^~~~
 """
+
+
+class Addresses(unittest.TestCase):
+    """What functions may do; what they may not is in attacks/addresses.toml."""
+
+    FINE = '''
+        #include <algorithm>
+        #include <array>
+        #include <cmath>
+        #include <cstdio>
+        #include <stdexcept>
+        #include <string>
+        namespace ladder {
+        struct State {
+            float m = 0, l = 1;
+            float both() const { return m + l; }
+            State& itself() { return *this; }
+        };
+        struct Pair : State { State other[2]; };
+        float sums(const std::array<float, 4>& x, float (&y)[3][2]) {
+            float sum = 0, own[4] = {};
+            for (float each : x) sum += each;
+            for (auto& row : y)
+                for (float each : row) sum += each;
+            for (const float factor : {1.0f, 2.0f}) sum *= factor;
+            for (int n = 0; n < 4; ++n) own[n] = x[n] + x.size();
+            std::swap(own[0], own[1]);
+            return std::max(sum, own[2]);
+        }
+        float& one_of(float& a, float (&b)[3], int n) { return n > 2 ? a : b[n]; }
+        const State& as_state(const Pair& pair) { return pair; }
+        float states(int n) {
+            State many[3], copy = many[1];
+            Pair pair;
+            pair.other[n] = copy;
+            const auto add = [&](auto& state) { return state.both() + as_state(pair).both(); };
+            const auto twice = [&](int k) { return add(many[k]) + add(copy.itself()); };
+            return twice(n);
+        }
+        template <class Use>
+        decltype(auto) with(int n, Use&& use) { return use(n); }
+        int used(int n) { return with(n, [&](int k) { return k + n; }); }
+        void thrown(int n) {
+            if (n < 0) throw std::invalid_argument(std::string("n is ") + std::to_string(n) + ", and 0 is the least");
+            std::printf("%d %s\\n", n, n ? "some" : "none");
+        }
+        }
+    '''
+
+    def said_of(self, text):
+        with tempfile.TemporaryDirectory() as folder:
+            file, record = pathlib.Path(folder) / "kernel.cpp", pathlib.Path(folder) / "record"
+            file.write_text(text)
+            subprocess.run(["g++", "-std=c++20", "-O1", "-w", "-fsyntax-only", "-fsanitize=bounds-strict", f"-fdump-tree-original-raw={record}", file],
+                           check=True)
+            return addresses.complaints(record.read_bytes(), file.name)
+
+    def test_what_kernels_do(self):
+        self.assertEqual(self.said_of(self.FINE), [])
+
+    def test_each_function_is_looked_at(self):
+        said = self.said_of(self.FINE + "namespace ladder { void f() { *(int*)5 = 1; }\nstruct S { S() : x((long)this) {} long x; } s;\n"
+                                        "auto g = [](int& x) { return (long)&x; }; }")
+        self.assertEqual(len({words.partition(":")[0] for words in said}), 3, said)
+
+    def test_a_record_of_another_file(self):
+        with self.assertRaisesRegex(limits.Starved, "no function of it"):  # which is nobody's fault
+            self.said_of("#line 1 \"another.cuh\"\nint f() { return 1; }")
 
 
 class CompilerErrors(unittest.TestCase):
@@ -431,6 +503,27 @@ class Grading(unittest.TestCase):
         self.assertEqual((verdict.stage, verdict.points), ("not judged", 0))
         data = grade.as_json([(self.EXERCISE, verdict)], 7, {self.EXERCISE.name: 60})
         self.assertEqual(data["exercises"][0]["report"], ["the grader could not judge it: RuntimeError: ?[2J?"])
+
+
+class Ended(unittest.TestCase):
+    def test_who_ends_a_grading_has_what_was_judged_until_then(self):
+        exercise = exercises.read()[0]
+
+        def text_of(folder, exercise):
+            if folder == "ada":
+                raise submission.Unreadable("a pipe")
+            if folder == "ben":
+                threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGINT]).start()
+            limits._interrupted.wait(60)
+            raise limits.Interrupted
+
+        self.addCleanup(limits._interrupted.clear)
+        self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))  # ignored where nobody types
+        with unittest.mock.patch.object(submission, "text_of", text_of):
+            results, is_whole = grade.graded([exercise], ["ada", "ben", "eve"], 7, 60, terminal.Progress())
+        self.assertFalse(is_whole)
+        stages = [grade.as_json(one, 7, {exercise.name: 10})["exercises"][0]["stage"] for one in results]
+        self.assertEqual(stages, ["refused", "not judged", "not judged"])
 
 
 class Share(unittest.TestCase):

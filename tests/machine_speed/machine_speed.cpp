@@ -325,7 +325,6 @@ Outcome decode_race(ElementType type, std::mt19937& random, int rounds) {
     a.out = out.argument();
     a.lse = lse.argument();
     a.scale = 0.125f;
-    a.lengths.assign(B, N);
     return measure(
         {"decode_split",
          fmt::format("B{} H{}/{} keys{} D{} {}", B, Hq, Hkv, N, D, name_of(type)),
