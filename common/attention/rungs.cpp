@@ -23,7 +23,7 @@ void add(const Rung& rung) {
     rungs.insert(std::ranges::upper_bound(rungs, rung.rank, std::ranges::greater(), &Rung::rank), rung);
 }
 
-/// An entry's own check begins with its name: "mma_forward: q is …". A line about it has that already.
+/// An entry's own check begins with its name: "NAME: q is …". A line about it has that already.
 std::string without_name(std::string_view name, std::string_view objection) {
     if (!objection.starts_with(name)) return std::string(objection);
     const std::string_view rest = objection.substr(name.size());
