@@ -51,8 +51,8 @@ class QuickRun(unittest.TestCase):
                                  "fa2_forward", "causal_plain_forward", "causal_forward", "flash_decode_plain",
                                  "flash_decode", "mma_plain_forward", "mma_forward", "hopper_plain_forward",
                                  "hopper_turns_forward", "hopper_overlapped_forward", "hopper_forward",
-                                 "hopper_fp8_attention", "plain_backward", "plain_backward_atomics", "mma_backward",
-                                 "mma_backward_atomics", "hopper_backward", "hopper_backward_atomics"})
+                                 "hopper_fp8_attention", "plain_backward", "plain_backward_atomics", "tiled_backward",
+                                 "tiled_backward_atomics", "mma_backward", "mma_backward_atomics", "hopper_backward", "hopper_backward_atomics"})
         for case, m in self.measurements("rung"):
             where = f"{m['name']} on {case['problem']['text']}"
             self.assertNotIn("not_available", m, where)
