@@ -19,8 +19,8 @@ namespace ladder::SIMT_MACHINE {
 ///
 ///   - tiles of 128 keys by 128 queries for 256 threads, so that a thread's scores form a square of 8 x 8 rather than
 ///     4 x 4: half as many reads from shared memory for a multiply-add. dK_j, dV_j and dQ_i form tiles of 8 x D / 16;
-///   - one block has the multiprocessor to itself. Q_i, dO_i, LSE_i and D_i of the next step are fetched by asynchronous
-///     copies while dQ_i is added up, which needs neither Q_i nor dO_i. Two barriers a step close all hazards;
+///   - one block has the multiprocessor to itself. Q_i and dO_i of the next step are fetched by asynchronous copies while
+///     dQ_i is added up, which needs neither; LSE_i and D_i come with them. Two barriers per step close all hazards;
 ///   - P_ij is read back from shared memory when dS_ij takes its place: 64 registers that the second product can use;
 ///   - a weight takes one multiply-add and one 2^x: log2(e) is multiplied into the scale, and into LSE_i as it comes.
 ///
