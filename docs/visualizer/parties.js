@@ -74,8 +74,8 @@ function eventText(launch, e) {
     case "commit_stores": return `closes group ${e.number} of stores`;
     case "wait_read": return e.number > 0 ? `waits until its stores have read their tiles${then}` : "has no stores to wait for yet";
     case "wait_stores": return e.number > 0 ? `waits until its stores are done${then}` : "has no stores to wait for yet";
-    case "give_registers": return `keeps ${e.number} registers a thread`;
-    case "take_registers": return `takes ${e.number} registers a thread`;
+    case "give_registers": return `keeps ${e.number} registers per thread`;
+    case "take_registers": return `takes ${e.number} registers per thread`;
   }
   return e.kind;
 }

@@ -62,8 +62,8 @@ TEST_F(RegisterPool, MoreThanThereAre) {
         kThreeGroups, kernel,
         {.fault = Fault::deadlock,
          .first = {256, "too many"},
-         .says = {"warpgroup 2 claims 240 a thread and has 168",
-                  "40, 240, 240 registers a thread of the warpgroups make 66560, of 64512 that the block has"}});
+         .says = {"warpgroup 2 claims 240 per thread and has 168",
+                  "40, 240, 240 registers per thread of the warpgroups make 66560, of 64512 that the block has"}});
 }
 
 TEST_F(RegisterPool, OneWarpgroupAfterTheOther) {
@@ -87,7 +87,7 @@ TEST_F(RegisterPool, NobodyReleases) {
         kThreeGroups, kernel,
         {.fault = Fault::deadlock,
          .first = {128, "alone"},
-         .says = {"threads 128 to 255 wait for registers: warpgroup 1 claims 240 a thread and has 168; 0 are free"}});
+         .says = {"threads 128 to 255 wait for registers: warpgroup 1 claims 240 per thread and has 168; 0 are free"}});
 }
 
 TEST_F(RegisterPool, AReleaseThatRaises) {

@@ -72,7 +72,7 @@ std::string RegisterPool::shares() const {
         text += (g ? ", " : "") + std::to_string(count);
         sum += count * warpgroups_[g].threads;
     }
-    return text + " registers a thread of the warpgroups make " + std::to_string(sum) + ", of " +
+    return text + " registers per thread of the warpgroups make " + std::to_string(sum) + ", of " +
            std::to_string(pool_) + " that the block has";
 }
 
@@ -81,7 +81,7 @@ std::string RegisterPool::awaited() const {
     for (std::size_t g = 0; g < warpgroups_.size(); ++g)
         if (warpgroups_[g].claimed)
             text += (text.empty() ? "registers: warpgroup " : ", warpgroup ") + std::to_string(g) + " claims " +
-                    std::to_string(warpgroups_[g].claimed) + " a thread and has " +
+                    std::to_string(warpgroups_[g].claimed) + " per thread and has " +
                     std::to_string(warpgroups_[g].count);
     return text + "; " + std::to_string(free()) + " are free: " + shares();
 }
