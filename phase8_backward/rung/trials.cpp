@@ -28,22 +28,16 @@ struct Backward {
     DqGather gather;
 };
 
-/// On an H100.
-AttentionGradients on_hopper(const torch::Tensor& dout, const torch::Tensor& q, const torch::Tensor& k,
-                             const torch::Tensor& v, const torch::Tensor& out, const torch::Tensor& lse,
-                             const AttentionOptions& options, const BackwardOptions& how,
-                             const std::optional<torch::Tensor>& dlse) {
+/// An entry on an H100.
+template <auto entry>
+AttentionGradients on_h100(const torch::Tensor& dout, const torch::Tensor& q, const torch::Tensor& k,
+                           const torch::Tensor& v, const torch::Tensor& out, const torch::Tensor& lse,
+                           const AttentionOptions& options, const BackwardOptions& how,
+                           const std::optional<torch::Tensor>& dlse) {
     const simt::ScopedCpuDevice imitated(simt::device_from(simt::device_profile("h100")));
-    return hopper_backward(dout, q, k, v, out, lse, options, how, dlse);
+    return entry(dout, q, k, v, out, lse, options, how, dlse);
 }
-
-AttentionGradients on_large_device(const torch::Tensor& dout, const torch::Tensor& q, const torch::Tensor& k,
-                                   const torch::Tensor& v, const torch::Tensor& out, const torch::Tensor& lse,
-                                   const AttentionOptions& options, const BackwardOptions& how,
-                                   const std::optional<torch::Tensor>& dlse) {
-    const simt::ScopedCpuDevice imitated(simt::device_from(simt::device_profile("h100")));
-    return tiled_backward(dout, q, k, v, out, lse, options, how, dlse);
-}
+constexpr auto on_hopper = on_h100<hopper_backward>;
 
 AttentionGradients gradients(const BackwardInputs& x, const Backward& entry, bool with_dlse = true) {
     return entry.call(x.dout, x.q, x.k, x.v, x.out, x.lse, x.options, {.gather = entry.gather},
@@ -176,8 +170,8 @@ std::vector<Trial> trials(torch::ScalarType dtype) {
     std::vector<Backward> entries = {{"", plain_backward, plain_backward_bytes, DqGather::second_pass},
                                      {"atomics_", plain_backward, plain_backward_bytes, DqGather::atomics}};
     if (dtype == torch::kFloat32) {
-        entries.push_back({"tiled_", on_large_device, tiled_backward_bytes, DqGather::second_pass});
-        entries.push_back({"tiled_atomics_", on_large_device, tiled_backward_bytes, DqGather::atomics});
+        entries.push_back({"tiled_", on_h100<tiled_backward>, tiled_backward_bytes, DqGather::second_pass});
+        entries.push_back({"tiled_atomics_", on_h100<tiled_backward>, tiled_backward_bytes, DqGather::atomics});
     } else {
         entries.push_back({"mma_", mma_backward, mma_backward_bytes, DqGather::second_pass});
         entries.push_back({"mma_atomics_", mma_backward, mma_backward_bytes, DqGather::atomics});
