@@ -1,6 +1,7 @@
 """The catalogue of wrong kernels fits the kernels, and each kind of mistake in it would be found. Compiles nothing."""
 
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -257,7 +258,29 @@ class Generated(unittest.TestCase):
 
     def test_only_functions_for_the_host_are_switched(self):
         with Toy() as toy:
-            self.assertEqual(generate.Source(toy.root).entries("phase9_toy", "toy"), [("void", "launch_toy", "ToyArguments")])
+            self.assertEqual(generate.Source(toy.root).entries("phase9_toy", "toy"),
+                             [("void", "launch_toy", ("const ToyArguments& a",))])
+
+    def test_a_function_for_the_host_with_more_parameters(self):
+        with Toy() as toy:
+            toy.write("phase9_toy/toy.cuh", KERNEL + "\nstd::uint64_t toy_bytes(const ToyArguments& a, std::int64_t rows) {\n")
+            phases, _ = toy.read()
+            text = generate.Source(toy.root).program(phases[0], phases[0].mutants)
+            self.assertIn("std::uint64_t toy_bytes(const ToyArguments& a, std::int64_t rows) {", text)
+            self.assertIn("constexpr std::uint64_t (*versions[])(const ToyArguments&, std::int64_t) = {", text)
+            self.assertIn("return versions[mutants::active](a, rows);", text)
+
+    def test_all_that_host_code_calls_is_switched(self):
+        """What the host code of a phase declares as compiled for the CPU machine, its mutants are linked with."""
+        source, phases = generate.Source(), catalogue.read()[0]
+        for phase in (p for p in phases if isinstance(p, catalogue.Phase)):
+            offered = {name for kernel in phase.kernels for _, name, _ in source.entries(phase.folder, kernel)}
+            for file in sorted((catalogue.ROOT / phase.folder).rglob("*.cpp")):
+                if "exercises" in file.parts:
+                    continue
+                for block in re.findall(r"\nnamespace cpu \{\n(.*?)\n\}", file.read_text(), re.S):
+                    declared = set(re.findall(r"^[\w:]+ (\w+)\(", block, re.M))
+                    self.assertLessEqual(declared, offered, file)
 
     def test_a_change_in_a_shared_header(self):
         with Toy() as toy:

@@ -62,8 +62,9 @@ class Source:
         return "\n".join(parts) + "\n"
 
     def entries(self, phase, kernel):
-        """The functions that the kernel's file offers to the host code: (result, name, type of the argument)."""
-        return re.findall(r"(?<!>)\n([A-Za-z_:]+) (\w+)\(const (\w+)& \w+\) \{", self.text(f"{phase}/{kernel}.cuh"))
+        """The functions that the kernel's file offers to the host code: (result, name, (its parameters with their types))."""
+        found = re.findall(r"(?<!>)\n([\w:]+) (\w+)\((const \w+& \w+(?:, [\w:]+ \w+)*)\) \{", self.text(f"{phase}/{kernel}.cuh"))
+        return [(result, name, tuple(parameters.split(", "))) for result, name, parameters in found]
 
     def head(self, phase):
         headers = sorted((self.root / phase).rglob("*_arguments.h"))
@@ -84,15 +85,16 @@ class Source:
             versions.append((m.name, m.element, reached))
         parts.append(f'#line 1 "{phase.folder}.switchboard"\n')
         for kernel in phase.kernels:
-            for result, function, arguments in self.entries(phase.folder, kernel):
+            for result, function, parameters in self.entries(phase.folder, kernel):
+                types = ", ".join(parameter.rpartition(" ")[0] for parameter in parameters)
+                passed = ", ".join(parameter.rpartition(" ")[2] for parameter in parameters)
                 for element in phase.elements():
-                    parts.append(f"namespace ladder::mutants::original_{element} "
-                                 f"{{ {result} {function}(const {arguments}&); }}\n")
+                    parts.append(f"namespace ladder::mutants::original_{element} {{ {result} {function}({types}); }}\n")
                 names = [name if kernel in compiled else f"original_{element}" for name, element, compiled in versions]
                 table = "".join(f"        mutants::{name}::{function},\n" for name in names)
-                parts.append(f"namespace ladder::cpu {{\n{result} {function}(const {arguments}& a) {{\n"
-                             f"    constexpr {result} (*versions[])(const {arguments}&) = {{\n{table}    }};\n"
-                             f"    return versions[mutants::active](a);\n}}\n}}\n")
+                parts.append(f"namespace ladder::cpu {{\n{result} {function}({', '.join(parameters)}) {{\n"
+                             f"    constexpr {result} (*versions[])({types}) = {{\n{table}    }};\n"
+                             f"    return versions[mutants::active]({passed});\n}}\n}}\n")
         parts.append(self.names_of((name, element) for name, element, _ in versions))
         return "".join(parts)
 
