@@ -294,10 +294,9 @@ TEST(GlobalOracle, BlocksHandInInAnyOrder) {
             for (const int b : order) {
                 GlobalLaunchShadow::HandIn hand_in(launch, std::uint64_t(b));
                 for (int c = 0; c < kFew; ++c) {
-                    GlobalLaunchShadow::Touch touch{.cell = first_cell + std::size_t(c)};
-                    if (does[b][c][true]) touch.write = {b, tensor_id("cells"), sites(c, true)};
-                    if (does[b][c][false]) touch.read = {b, tensor_id("cells"), sites(c, false)};
-                    hand_in.take(**region, touch);
+                    const std::size_t cell = first_cell + std::size_t(c);
+                    if (does[b][c][false]) hand_in.read(**region, cell, {b, tensor_id("cells"), sites(c, false)});
+                    if (does[b][c][true]) hand_in.write(**region, cell, {b, tensor_id("cells"), sites(c, true)});
                 }
             }
             const auto report = launch.conflict(UINT64_MAX);

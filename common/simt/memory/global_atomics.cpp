@@ -231,11 +231,12 @@ void GlobalShadow::hand_in_lists() {
             hand_in.take(*listed.region, listed.cell, listed.list, hands_over, gained);
             continue;
         }
-        GlobalLaunchShadow::Touch touch{.cell = listed.cell};
+        GlobalAccessRecord read, write;
         for (const ListedAccess& access : all)
-            (access.deed == Deed::writes ? touch.write : touch.read) =
+            (access.deed == Deed::writes ? write : read) =
                 GlobalAccessRecord{access.warp * 32 + std::countr_zero(access.lanes), access.tensor, access.site};
-        hand_in.take(*listed.region, touch);
+        if (read.thread >= 0) hand_in.read(*listed.region, listed.cell, read);
+        if (write.thread >= 0) hand_in.write(*listed.region, listed.cell, write);
     }
     for (const auto& [address, read] : unwritten_) {
         const Listed& listed = listed_at(address);

@@ -2,51 +2,97 @@
 
 #include "common/simt/memory/global_shadow.h"
 
-// What a block does for every element that it has touched, when it ends: inline, so that a Touch is made in registers.
-
 namespace simt {
 inline namespace cpu {
 
-[[gnu::always_inline]] inline GlobalLaunchShadow::Party GlobalLaunchShadow::party(std::uint64_t block,
-                                                                                  const GlobalAccessRecord& access) {
-    const Instruction instruction{access.site, access.tensor};
-    if (recent_instruction_ >= instructions_.size() || instructions_[recent_instruction_] != instruction) [[unlikely]]
-        note(instruction);
-    return {block, std::uint64_t(access.thread), recent_instruction_};
-}
+/// A block's turn to say what it touched. As long as one lives, no other block gets a word in.
+class GlobalLaunchShadow::HandIn {
+  public:
+    HandIn(GlobalLaunchShadow& launch, std::uint64_t block)
+        : launch_(launch), lock_(launch.mutex_), block_(block), meets_more_(launch.has_more()) {}
+
+    /// The block's last read of an element, its last write, or, if all that it wrote there were additions, which
+    /// may come in any order, the last one. Each once for an element, or not at all.
+    void read(const GlobalRegion& region, std::size_t number, const GlobalAccessRecord& access);
+    void write(const GlobalRegion& region, std::size_t number, const GlobalAccessRecord& access);
+    void add(const GlobalRegion& region, std::size_t number, const GlobalAccessRecord& access);
+
+    /// All that the block did to one element. `hands_over`: whether anything of it can lie before or after what
+    /// another block does. `gained`: what anybody in the block has learned of others, by its end.
+    void take(const GlobalRegion& region, std::size_t cell, const AccessList& list, bool hands_over,
+              const KnowledgePtr& gained);
+
+    /// A read of what neither an earlier launch nor the block has written: another block must have, before it.
+    void take_unwritten(const GlobalRegion& region, std::size_t cell, const ListedAccess& read);
+
+  private:
+    struct Recent {
+        Instruction instruction{.site = {}, .tensor = -1};  // none
+        std::uint64_t number = 0;
+    };
+    Cell& cell_of(const GlobalRegion& region, std::size_t number);
+    Party party(const GlobalAccessRecord& access, Recent& recent);
+    void meet(Party newcomer, Deed deed, Party other, Deed other_deed, const GlobalRegion& region, std::size_t number);
+
+    GlobalLaunchShadow& launch_;
+    std::scoped_lock<std::mutex> lock_;
+    std::uint64_t block_;
+    bool meets_more_;                    // than plain reads and writes
+    Page* page_ = nullptr;               // of the last element
+    Recent recent_read_, recent_write_;  // whose numbers were asked for last
+};
+
+// What a block does for every element that it has touched, when it ends: inline, so that a Party is made in registers.
 
 inline void GlobalLaunchShadow::keep_lowest(Party newcomer, Party& lowest, Party& next) {
     if (!lowest.known() || newcomer.block_after() < lowest.block_after()) std::swap(newcomer, lowest);
     if (newcomer.known() && (!next.known() || newcomer.block_after() < next.block_after())) next = newcomer;
 }
 
-[[gnu::always_inline]] inline void GlobalLaunchShadow::HandIn::take(const GlobalRegion& region, const Touch& touch) {
-    if (!page_ || page_->region != &region || touch.cell - page_->first_cell >= kPageCells)
-        page_ = &launch_.page_of(region, touch.cell);
-    Cell& cell = page_->cells[touch.cell - page_->first_cell];
-    const auto meet = [&](Party newcomer, Deed deed, Party other, Deed other_deed) {
-        if (other.known() && other.block_after() != newcomer.block_after()) [[unlikely]]
-            launch_.meet_other_block(newcomer, deed, other, other_deed, region, touch.cell);
-    };
-    const bool any_history = !launch_.histories_.empty();
-    if (touch.read.thread >= 0) {
-        const Party reader = launch_.party(block_, touch.read);
-        meet(reader, Deed::reads, cell.writer, Deed::writes);
-        if (any_history) [[unlikely]]
-            launch_.meet_history(reader, Deed::reads, region, touch.cell);
-        keep_lowest(reader, cell.reader, cell.other_reader);
+[[gnu::always_inline]] inline GlobalLaunchShadow::Cell& GlobalLaunchShadow::HandIn::cell_of(const GlobalRegion& region,
+                                                                                            std::size_t cell) {
+    if (!page_ || page_->region != &region || cell - page_->first_cell >= kPageCells)
+        page_ = &launch_.page_of(region, cell);
+    return page_->cells[cell - page_->first_cell];
+}
+
+[[gnu::always_inline]] inline GlobalLaunchShadow::Party GlobalLaunchShadow::HandIn::party(
+    const GlobalAccessRecord& access, Recent& recent) {
+    const Instruction instruction{access.site, access.tensor};
+    if (recent.instruction != instruction) [[unlikely]]
+        recent = {instruction, launch_.number_of(instruction)};
+    return {block_, std::uint64_t(access.thread), recent.number};
+}
+
+[[gnu::always_inline]] inline void GlobalLaunchShadow::HandIn::meet(Party newcomer, Deed deed, Party other,
+                                                                    Deed other_deed, const GlobalRegion& region,
+                                                                    std::size_t cell) {
+    if (other.known() && other.block_after() != newcomer.block_after()) [[unlikely]]
+        launch_.meet_other_block(newcomer, deed, other, other_deed, region, cell);
+}
+
+[[gnu::always_inline]] inline void GlobalLaunchShadow::HandIn::read(const GlobalRegion& region, std::size_t number,
+                                                                    const GlobalAccessRecord& access) {
+    Cell& cell = cell_of(region, number);
+    const Party reader = party(access, recent_read_);
+    meet(reader, Deed::reads, cell.writer, Deed::writes, region, number);
+    if (meets_more_) [[unlikely]]
+        launch_.meet_more(reader, Deed::reads, region, number);
+    keep_lowest(reader, cell.reader, cell.other_reader);
+}
+
+[[gnu::always_inline]] inline void GlobalLaunchShadow::HandIn::write(const GlobalRegion& region, std::size_t number,
+                                                                     const GlobalAccessRecord& access) {
+    Cell& cell = cell_of(region, number);
+    const Party writer = party(access, recent_write_);
+    meet(writer, Deed::writes, cell.writer, Deed::writes, region, number);
+    if (cell.reader.known()) {
+        meet(writer, Deed::writes, cell.reader, Deed::reads, region, number);
+        meet(writer, Deed::writes, cell.other_reader, Deed::reads, region, number);
     }
-    if (touch.adds || !launch_.adders_.empty()) [[unlikely]]
-        launch_.take_additions(region, Touch(touch), cell, block_);  // a copy: who has an address needs memory
-    if (touch.write.thread >= 0 && !touch.adds) {
-        const Party writer = launch_.party(block_, touch.write);
-        meet(writer, Deed::writes, cell.writer, Deed::writes);
-        meet(writer, Deed::writes, cell.reader, Deed::reads);
-        meet(writer, Deed::writes, cell.other_reader, Deed::reads);
-        if (any_history) [[unlikely]]
-            launch_.meet_history(writer, Deed::writes, region, touch.cell);
-        if (!cell.writer.known() || writer.block_after() < cell.writer.block_after()) cell.writer = writer;
-    }
+    if (meets_more_) [[unlikely]]
+        launch_.meet_more(writer, Deed::writes, region, number);
+    if (!cell.writer.known() || writer.block_after() < cell.writer.block_after()) cell.writer = writer;
 }
 
 }  // namespace cpu

@@ -85,8 +85,8 @@ std::optional<GlobalLaunchShadow::Claim> GlobalLaunchShadow::claim(std::uintptr_
 }
 
 GlobalLaunchShadow::Party GlobalLaunchShadow::party(const Past& past, std::uint32_t lanes) {
-    return party(past.block, {past.access.warp * 32 + std::countr_zero(lanes & past.access.lanes), past.access.tensor,
-                              past.access.site});
+    return {past.block, std::uint64_t(past.access.warp * 32 + std::countr_zero(lanes & past.access.lanes)),
+            number_of({past.access.site, past.access.tensor})};
 }
 
 GlobalLaunchShadow::Page& GlobalLaunchShadow::page_of(const GlobalRegion& region, std::size_t cell) {
@@ -96,35 +96,26 @@ GlobalLaunchShadow::Page& GlobalLaunchShadow::page_of(const GlobalRegion& region
     return *page;
 }
 
-void GlobalLaunchShadow::note(const Instruction& instruction) {
+std::uint64_t GlobalLaunchShadow::number_of(const Instruction& instruction) {
+    if (recent_instruction_ < instructions_.size() && instructions_[recent_instruction_] == instruction)
+        return recent_instruction_;
     const auto known = std::ranges::find(instructions_, instruction);
     recent_instruction_ = std::size_t(known - instructions_.begin());
     if (known == instructions_.end()) instructions_.push_back(instruction);
     if (instructions_.size() > UINT16_MAX) throw std::length_error("a kernel with more than 65535 source lines");
+    return recent_instruction_;
 }
 
 /// Who adds meets those who read and write plainly, and they meet him.
-void GlobalLaunchShadow::take_additions(const GlobalRegion& region, const Touch& touch, const Cell& cell,
-                                        std::uint64_t block) {
-    const auto meet = [&](Party newcomer, Deed deed, Party other, Deed other_deed) {
-        if (other.known() && other.block_after() != newcomer.block_after())
-            meet_other_block(newcomer, deed, other, other_deed, region, touch.cell);
-    };
-    const std::uintptr_t address = region.address_of(touch.cell);
-    if (touch.adds) {
-        const Party adder = party(block, touch.write);
-        meet(adder, Deed::writes, cell.writer, Deed::writes);
-        meet(adder, Deed::writes, cell.reader, Deed::reads);
-        meet(adder, Deed::writes, cell.other_reader, Deed::reads);
-        std::array<Party, 2>& adders = adders_[address];
-        keep_lowest(adder, adders[0], adders[1]);
-    }
-    const auto adders = adders_.find(address);
-    if (adders == adders_.end()) return;
-    for (const Party adder : adders->second) {
-        if (touch.read.thread >= 0) meet(party(block, touch.read), Deed::reads, adder, Deed::writes);
-        if (touch.write.thread >= 0 && !touch.adds) meet(party(block, touch.write), Deed::writes, adder, Deed::writes);
-    }
+void GlobalLaunchShadow::HandIn::add(const GlobalRegion& region, std::size_t number, const GlobalAccessRecord& access) {
+    const Cell& cell = cell_of(region, number);
+    const Party adder = party(access, recent_write_);
+    meet(adder, Deed::writes, cell.writer, Deed::writes, region, number);
+    meet(adder, Deed::writes, cell.reader, Deed::reads, region, number);
+    meet(adder, Deed::writes, cell.other_reader, Deed::reads, region, number);
+    std::array<Party, 2>& adders = launch_.adders_[region.address_of(number)];
+    keep_lowest(adder, adders[0], adders[1]);
+    meets_more_ = true;
 }
 
 void GlobalLaunchShadow::meet_other_block(Party newcomer, Deed newcomer_does, Party other, Deed other_does,

@@ -1,6 +1,7 @@
 #include "common/simt/memory/global_shadow.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "common/simt/memory/global_hand_in.h"
@@ -59,17 +60,18 @@ void GlobalShadow::end_block() {
         return;
     }
     GlobalLaunchShadow::HandIn hand_in(*launch_, block_);
-    for (std::size_t n = 0; n < used; ++n) {
-        const Chunk& chunk = chunks_[n];
+    const std::uint32_t first_interval = first_interval_;
+    for (const Chunk& chunk : std::span(chunks_).first(used)) {
         for (std::size_t i = 0; i < kChunkCells; ++i) {
             const Cell& c = chunk.cells[i];
-            GlobalLaunchShadow::Touch touch{.cell = chunk.first_cell + i};
-            if (written_here(c)) {
-                touch.write = {c.writer, c.write_tensor, c.write_site};
-                touch.adds = c.adds & kOnlyAdds;
-            }
-            if (c.read_interval >= first_interval_) touch.read = {c.reader, c.read_tensor, c.read_site};
-            if (touch.write.thread >= 0 || touch.read.thread >= 0) hand_in.take(*chunk.region, touch);
+            if (c.read_interval >= first_interval)
+                hand_in.read(*chunk.region, chunk.first_cell + i, {c.reader, c.read_tensor, c.read_site});
+            if (c.write_interval < first_interval) continue;
+            const GlobalAccessRecord write{c.writer, c.write_tensor, c.write_site};
+            if (c.adds & kOnlyAdds) [[unlikely]]
+                hand_in.add(*chunk.region, chunk.first_cell + i, write);
+            else
+                hand_in.write(*chunk.region, chunk.first_cell + i, write);
         }
     }
 }
@@ -137,49 +139,6 @@ GlobalShadow::Chunk& GlobalShadow::chunk_of(const GlobalRegion& region, std::siz
     return chunks_[recent_chunk_];
 }
 
-void GlobalShadow::touch(bool write, const GlobalRegion& region, std::uintptr_t address, std::size_t bytes,
-                         const GlobalAccessRecord& access, std::uint32_t warp_interval) {
-    // A vector may begin before the region, and end behind it.
-    const std::uintptr_t begin = std::max(address, region.begin), end = std::min(address + bytes, region.end);
-    if (begin >= end) return;
-    const std::size_t first = region.cell_of(begin);
-    const bool in_one = end - region.address_of(first) <= region.cell_bytes;  // as nearly always: spares a division
-    const std::size_t last = in_one ? first : region.cell_of(end - 1);
-    for (std::size_t cell = first; cell <= last; ++cell) {
-        const bool is_recent = region.address_of(cell / kChunkCells * kChunkCells) == recent_key_;
-        Chunk& chunk = is_recent ? chunks_[recent_chunk_] : chunk_of(region, cell);
-        Cell& c = chunk.cells[cell % kChunkCells];
-        if (!is_plain_) [[unlikely]] {
-            touch_cell(write, region, cell, c, access, warp_interval);
-        } else if (write) {
-            write_cell<true>(c, region.address_of(cell), access, warp_interval);
-        } else {
-            read_cell<true>(c, region.address_of(cell), access, warp_interval);
-            if (region.written && !written_here(c) && !region.written[cell].load(std::memory_order_relaxed))
-                [[unlikely]]
-                unwritten(region.address_of(cell), access, warp_interval);
-        }
-    }
-    if (address + bytes > end) [[unlikely]]
-        this->access(write, access.tensor, reinterpret_cast<const void*>(end), address + bytes - end, access.thread,
-                     warp_interval, access.site);
-}
-
-void GlobalShadow::touch_cell(bool write, const GlobalRegion& region, std::size_t cell, Cell& c,
-                              const GlobalAccessRecord& access, std::uint32_t warp_interval) {
-    const std::uintptr_t address = region.address_of(cell);
-    const auto has_no_value = [&] {
-        return region.written && !written_here(c) && !region.written[cell].load(std::memory_order_relaxed);
-    };
-    if (write) {
-        if (bulk_ == Bulk::add && has_no_value()) unwritten(address, access, warp_interval);
-        write_cell<false>(c, address, access, warp_interval);
-        return;
-    }
-    read_cell<false>(c, address, access, warp_interval);
-    if (has_no_value()) unwritten(address, access, warp_interval);
-}
-
 /// As SharedMemory's.
 int GlobalShadow::noted_reader_unknown_to(const Cell& c, int thread) const {
     if (c.read_warp_interval > before_clocks_ || !noted_read_races_with(c, thread)) return -1;
@@ -189,6 +148,25 @@ int GlobalShadow::noted_reader_unknown_to(const Cell& c, int thread) const {
     };
     if (!is_known(c.reader)) return c.reader;
     return c.readers != Readers::one_thread && !is_known(c.other_reader) ? c.other_reader : -1;
+}
+
+[[gnu::always_inline]] inline void GlobalShadow::meet_readers_inline(const Cell& c, const char* does,
+                                                                     std::uintptr_t address,
+                                                                     const GlobalAccessRecord& access) {
+    const int thread = access.thread;
+    if (clocks_) [[unlikely]] {
+        ReaderList& readers = readers_[address];
+        if (const auto reader = readers.unknown_to(thread, since_, 0, *clocks_); reader.thread >= 0)
+            race(does, address, access, "read", {reader.thread, c.read_tensor, reader.site});
+        readers.clear();
+        if (const int reader = noted_reader_unknown_to(c, thread); reader >= 0)
+            race(does, address, access, "read",
+                 {reader, c.read_tensor, reader == c.reader ? c.read_site : c.other_read_site});
+    } else if (noted_read_races_with(c, thread)) [[unlikely]] {
+        const bool other = c.reader == thread || (c.readers == Readers::several_warps && same_warp(c.reader, thread));
+        race(does, address, access, "read",
+             {other ? c.other_reader : c.reader, c.read_tensor, other ? c.other_read_site : c.read_site});
+    }
 }
 
 template <bool plain>
@@ -267,6 +245,49 @@ template <bool plain>
     c.write_site = access.site;
 }
 
+void GlobalShadow::touch(bool write, const GlobalRegion& region, std::uintptr_t address, std::size_t bytes,
+                         const GlobalAccessRecord& access, std::uint32_t warp_interval) {
+    // A vector may begin before the region, and end behind it.
+    const std::uintptr_t begin = std::max(address, region.begin), end = std::min(address + bytes, region.end);
+    if (begin >= end) return;
+    const std::size_t first = region.cell_of(begin);
+    const bool in_one = end - region.address_of(first) <= region.cell_bytes;  // as nearly always: spares a division
+    const std::size_t last = in_one ? first : region.cell_of(end - 1);
+    for (std::size_t cell = first; cell <= last; ++cell) {
+        const bool is_recent = region.address_of(cell / kChunkCells * kChunkCells) == recent_key_;
+        Chunk& chunk = is_recent ? chunks_[recent_chunk_] : chunk_of(region, cell);
+        Cell& c = chunk.cells[cell % kChunkCells];
+        if (!is_plain_) [[unlikely]] {
+            touch_cell(write, region, cell, c, access, warp_interval);
+        } else if (write) {
+            write_cell<true>(c, region.address_of(cell), access, warp_interval);
+        } else {
+            read_cell<true>(c, region.address_of(cell), access, warp_interval);
+            if (region.written && !written_here(c) && !region.written[cell].load(std::memory_order_relaxed))
+                [[unlikely]]
+                unwritten(region.address_of(cell), access, warp_interval);
+        }
+    }
+    if (address + bytes > end) [[unlikely]]
+        this->access(write, access.tensor, reinterpret_cast<const void*>(end), address + bytes - end, access.thread,
+                     warp_interval, access.site);
+}
+
+void GlobalShadow::touch_cell(bool write, const GlobalRegion& region, std::size_t cell, Cell& c,
+                              const GlobalAccessRecord& access, std::uint32_t warp_interval) {
+    const std::uintptr_t address = region.address_of(cell);
+    const auto has_no_value = [&] {
+        return region.written && !written_here(c) && !region.written[cell].load(std::memory_order_relaxed);
+    };
+    if (write) {
+        if (bulk_ == Bulk::add && has_no_value()) unwritten(address, access, warp_interval);
+        write_cell<false>(c, address, access, warp_interval);
+        return;
+    }
+    read_cell<false>(c, address, access, warp_interval);
+    if (has_no_value()) unwritten(address, access, warp_interval);
+}
+
 void GlobalShadow::note_read(Cell& c, std::uintptr_t address, const GlobalAccessRecord& access,
                              std::uint32_t warp_interval) {
     read_cell<false>(c, address, access, warp_interval);
@@ -275,25 +296,6 @@ void GlobalShadow::note_read(Cell& c, std::uintptr_t address, const GlobalAccess
 void GlobalShadow::meet_readers(const Cell& c, const char* does, std::uintptr_t address,
                                 const GlobalAccessRecord& access) {
     meet_readers_inline(c, does, address, access);
-}
-
-[[gnu::always_inline]] inline void GlobalShadow::meet_readers_inline(const Cell& c, const char* does,
-                                                                     std::uintptr_t address,
-                                                                     const GlobalAccessRecord& access) {
-    const int thread = access.thread;
-    if (clocks_) [[unlikely]] {
-        ReaderList& readers = readers_[address];
-        if (const auto reader = readers.unknown_to(thread, since_, 0, *clocks_); reader.thread >= 0)
-            race(does, address, access, "read", {reader.thread, c.read_tensor, reader.site});
-        readers.clear();
-        if (const int reader = noted_reader_unknown_to(c, thread); reader >= 0)
-            race(does, address, access, "read",
-                 {reader, c.read_tensor, reader == c.reader ? c.read_site : c.other_read_site});
-    } else if (noted_read_races_with(c, thread)) [[unlikely]] {
-        const bool other = c.reader == thread || (c.readers == Readers::several_warps && same_warp(c.reader, thread));
-        race(does, address, access, "read",
-             {other ? c.other_reader : c.reader, c.read_tensor, other ? c.other_read_site : c.read_site});
-    }
 }
 
 void GlobalShadow::unwritten(std::uintptr_t address, const GlobalAccessRecord& reader, std::uint32_t warp_interval) {

@@ -49,8 +49,6 @@ struct GlobalAccessRecord {
 /// Of blocks that hand over, and of atomic accesses, that is not enough: their accesses are listed, each with what the
 /// thread knew of other blocks. Which of two conflicts comes first may then depend on the workers.
 class GlobalLaunchShadow {
-    struct Page;
-
   public:
     /// Launches that may still run, the newest first.
     using Running = std::vector<std::shared_ptr<const GlobalLaunchShadow>>;
@@ -60,33 +58,8 @@ class GlobalLaunchShadow {
     GlobalLaunchShadow(const GlobalLaunchShadow&) = delete;
     GlobalLaunchShadow& operator=(const GlobalLaunchShadow&) = delete;
 
-    /// What a block did to one cell: the last write and the last read.
-    struct Touch {
-        std::size_t cell;
-        GlobalAccessRecord write{}, read{};
-        bool adds = false;  ///< all that it wrote were additions, which may come in any order
-    };
-    /// A block's turn to say what it touched. As long as one lives, no other block gets a word in.
-    class HandIn {
-      public:
-        HandIn(GlobalLaunchShadow& launch, std::uint64_t block)
-            : launch_(launch), lock_(launch.mutex_), block_(block) {}
-        void take(const GlobalRegion& region, const Touch& touch);  ///< see global_hand_in.h
-
-        /// All that the block did to one element. `hands_over`: whether anything of it can lie before or after what
-        /// another block does. `gained`: what anybody in the block has learned of others, by its end.
-        void take(const GlobalRegion& region, std::size_t cell, const AccessList& list, bool hands_over,
-                  const KnowledgePtr& gained);
-
-        /// A read of what neither an earlier launch nor the block has written: another block must have, before it.
-        void take_unwritten(const GlobalRegion& region, std::size_t cell, const ListedAccess& read);
-
-      private:
-        GlobalLaunchShadow& launch_;
-        std::scoped_lock<std::mutex> lock_;
-        std::uint64_t block_;
-        Page* page_ = nullptr;  // of the last touch
-    };
+    /// A block's turn to say what it touched: see global_hand_in.h.
+    class HandIn;
 
     bool has_conflict() const { return has_conflict_; }
 
@@ -194,14 +167,14 @@ class GlobalLaunchShadow {
     std::optional<Claim> claim(std::uintptr_t address, bool reads) const;
     std::optional<Claim> listed_claim(std::uintptr_t cell_address, bool reads) const;
     Page& page_of(const GlobalRegion& region, std::size_t cell);
-    Party party(std::uint64_t block, const GlobalAccessRecord& access);
-    void note(const Instruction& instruction);
+    std::uint64_t number_of(const Instruction& instruction);
     static void keep_lowest(Party newcomer, Party& lowest, Party& next);
-    void take_additions(const GlobalRegion& region, const Touch& touch, const Cell& cell, std::uint64_t block);
     void meet_other_block(Party newcomer, Deed newcomer_does, Party other, Deed other_does, const GlobalRegion& region,
                           std::size_t cell, Lack lack = Lack::unknown, bool newcomer_is_agent = false);
     Party party(const Past& past, std::uint32_t lanes = ~0u);
-    void meet_history(Party newcomer, Deed deed, const GlobalRegion& region, std::size_t cell);
+    /// Whether any block has done more than read and write plainly: added, or what is listed.
+    bool has_more() const { return !adders_.empty() || !histories_.empty(); }
+    void meet_more(Party newcomer, Deed deed, const GlobalRegion& region, std::size_t cell);
     void meet_history(const Past& newcomer, const History& history, const KnowledgePtr& gained);
     void meet_in_order(const Past& newcomer, const Past& past, bool newcomer_is_after, const History& history);
     void keep(const Past& past, History& history);
@@ -229,7 +202,7 @@ class GlobalLaunchShadow {
     std::unordered_map<std::uintptr_t, History> histories_;            // by the address of the cell
     std::vector<Unwritten> unwritten_;
     std::vector<Instruction> instructions_;
-    std::size_t recent_instruction_ = 0;
+    std::size_t recent_instruction_ = 0;  // whose number was asked for last
     std::optional<Conflict> first_conflict_;
     std::atomic<bool> has_conflict_ = false;
     AtomicBoard board_;  // has a mutex of its own
