@@ -116,16 +116,18 @@ std::string SharedMemory::element_name(std::size_t offset, int thread) const {
 
 void SharedMemory::read_vector(Elements elements, int thread, std::uint32_t warp_interval, SourceSite site) {
     Line* const line = line_of(elements);
-    if (!line || !may_read(line->cell, thread)) {
-        read_one_by_one(elements, thread, warp_interval, site);
+    if (!line || !may_read(line->cell, thread)) return read_one_by_one(elements, thread, warp_interval, site);
+    Cell& c = line->cell;
+    const bool is_known = knows_reader(c, thread, warp_interval);
+    if (clocks_) [[unlikely]] {
+        if (!is_known) list_reader(c, thread, warp_interval, site);
         return;
     }
-    if (!knows_reader(line->cell, thread, warp_interval))
-        remember_reader(line->cell, line->sites, thread, warp_interval, site);
+    if (!is_known) note_reader(c, line->sites, thread, warp_interval, site);
     // Now that the note has this reader: whoever else may read the same need not be looked at.
-    if (line->cell.readers != Readers::one_thread && !clocks_)
+    if (c.readers != Readers::one_thread)
         open_to_[elements.first / kLineBytes] =
-            (line->cell.readers == Readers::one_warp ? warp_ : whole_block_) + elements.width;
+            (c.readers == Readers::one_warp ? warp_ : whole_block_) + elements.width;
 }
 
 void SharedMemory::read_one_by_one(Elements elements, int thread, std::uint32_t warp_interval, SourceSite site) {
@@ -169,20 +171,7 @@ void SharedMemory::write_finer(std::size_t offset, std::size_t width, int thread
 void SharedMemory::remember_reader(Cell& c, Sites& sites, int thread, std::uint32_t warp_interval, SourceSite site) {
     if (clocks_) [[unlikely]]
         return list_reader(c, thread, warp_interval, site);
-    // Earlier reads of this warp that a __syncwarp() already orders before this one need no memory of their own:
-    // whatever races with them races with this read too.
-    const bool starts_afresh =
-        c.read_interval < block_interval_ || (same_warp(c.reader, thread) && c.read_interval < warp_interval);
-    if (starts_afresh) {
-        c.readers = Readers::one_thread;
-    } else {
-        c.readers = same_warp(c.reader, thread) ? Readers::one_warp : Readers::several_warps;
-        c.other_reader = c.reader;
-        sites.other_read = sites.read;
-    }
-    c.read_interval = warp_interval;
-    c.reader = static_cast<std::uint16_t>(thread);
-    sites.read = site;
+    note_reader(c, sites, thread, warp_interval, site);
 }
 
 void SharedMemory::list_reader(const Cell& c, int thread, std::uint32_t warp_interval, SourceSite site) {

@@ -389,6 +389,25 @@ class SharedMemory {
     }
 
     void remember_reader(Cell& c, Sites& sites, int thread, std::uint32_t warp_interval, SourceSite site);
+
+    /// Where there are no clocks.
+    [[gnu::always_inline]] void note_reader(Cell& c, Sites& sites, int thread, std::uint32_t warp_interval,
+                                            SourceSite site) const {
+        // Earlier reads of this warp that a __syncwarp() already orders before this one need no memory of their own:
+        // whatever races with them races with this read too.
+        const bool starts_afresh =
+            c.read_interval < block_interval_ || (same_warp(c.reader, thread) && c.read_interval < warp_interval);
+        if (starts_afresh) {
+            c.readers = Readers::one_thread;
+        } else {
+            c.readers = same_warp(c.reader, thread) ? Readers::one_warp : Readers::several_warps;
+            c.other_reader = c.reader;
+            sites.other_read = sites.read;
+        }
+        c.read_interval = warp_interval;
+        c.reader = static_cast<std::uint16_t>(thread);
+        sites.read = site;
+    }
     [[gnu::noinline]] void list_reader(const Cell& c, int thread, std::uint32_t warp_interval, SourceSite site);
 
     /// The list of all who read, of a cell or of a line's note.
