@@ -41,16 +41,16 @@ void GlobalLaunchShadow::HandIn::take_unwritten(const GlobalRegion& region, std:
 
 /// A plain access of a block that does not hand over: it is in order with no other.
 void GlobalLaunchShadow::meet_more(Party newcomer, Deed deed, const GlobalRegion& region, std::size_t cell) {
-    const auto meet = [&](Party other, Deed other_deed) {
-        if (other.known() && other.block_after() != newcomer.block_after() && are_in_conflict(deed, other_deed))
-            meet_other_block(newcomer, deed, other, other_deed, region, cell);
-    };
     const std::uintptr_t address = region.address_of(cell);
     if (const auto adders = adders_.find(address); adders != adders_.end())
-        for (const Party adder : adders->second) meet(adder, Deed::writes);
+        for (const Party adder : adders->second)
+            if (adder.known() && adder.block_after() != newcomer.block_after())
+                meet_other_block(newcomer, deed, adder, Deed::writes, region, cell);
     if (const auto history = histories_.find(address); history != histories_.end())
         for (const std::vector<Past>& pasts : history->second.by_deed)
-            for (const Past& past : pasts) meet(party(past), past.access.deed);
+            for (const Past& past : pasts)
+                if (past.block + 1 != newcomer.block_after() && are_in_conflict(deed, past.access.deed))
+                    meet_other_block(newcomer, deed, party(past), past.access.deed, region, cell);
 }
 
 void GlobalLaunchShadow::meet_history(const Past& newcomer, const History& history, const KnowledgePtr& gained) {
