@@ -51,12 +51,13 @@ WRITTEN_BY_COPIES = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldg
 READ_BY_TMA = ("l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld.sum",)
 WRITTEN_BY_TMA = tuple(f"l1tex__m_l1tex2xbar_write_sectors_mem_global_op_tma_{op}.sum" for op in ("st", "red"))
 WRITTEN_BY_STMATRIX = ("smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_stsm.sum",)
+WRITES = ("st", "red", "atom")  # an atomic update is one, with an answer or without
 SINCE_HOPPER = (*READ_BY_TMA, *WRITTEN_BY_TMA, *WRITTEN_BY_STMATRIX)
 COMPARED = {
     "global sectors read": (("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", *READ_BY_TMA), 0),
-    "global sectors written": (("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum", *WRITTEN_BY_TMA), 0),
+    "global sectors written": ((*(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum" for op in WRITES), *WRITTEN_BY_TMA), 0),
     "global requests read": (("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",), 0),
-    "global requests written": (("l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",), 0),
+    "global requests written": (tuple(f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum" for op in WRITES), 0),
     "shared wavefronts of reads": (("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",), 5),
     "shared wavefronts of writes": (("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum", WRITTEN_BY_COPIES), 5),
     "shared requests that read": (("smsp__sass_inst_executed_op_shared_ld.sum", "smsp__sass_inst_executed_op_ldsm.sum"), 5),
@@ -82,7 +83,8 @@ RECORDED = [
 ]
 # Newer versions of ncu count wavefronts by instruction, without those that wait for the arbiter. Not every one has them.
 BY_INSTRUCTION = {
-    "shared wavefronts of reads": ("smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",),  # without ldmatrix
+    "shared wavefronts of reads": ("smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+                                   "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldsm.sum"),
     "shared wavefronts of writes": ("smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_st.sum", *WRITTEN_BY_STMATRIX,
                                     WRITTEN_BY_COPIES),
 }

@@ -49,6 +49,13 @@ class Reading(unittest.TestCase):
             script.read_ncu("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission\n")
 
 
+class Measured(unittest.TestCase):
+    def test_an_atomic_update_is_a_write(self):
+        for what in ("sectors", "requests"):
+            metrics = {f"l1tex__t_{what}_pipe_lsu_mem_global_op_{op}.sum": amount for op, amount in (("st", 10), ("red", 5), ("atom", 1))}
+            self.assertEqual(script.measured_as(script.COMPARED[f"global {what} written"][0], metrics), 16)
+
+
 class Verdicts(unittest.TestCase):
     def verdict(self, counter, ours, theirs, instance="fa2_forward_kernel<float, 64>"):
         return script.compare_counter(counter, ours, theirs, script.COMPARED[counter][1], instance)
