@@ -296,6 +296,37 @@ TEST_F(TmaAdditions, ToWhatAnotherBlockReads) {
                    .says = {"block (1, 0, 0) reads sum(2, 3), which block (0, 0, 0) writes"}});
 }
 
+/// The block that adds comes to its end after the one that does not.
+TEST_F(TmaAdditions, ToWhatAnotherBlockHasReadOrWritten) {
+    const Workers one(1);
+    Numbers sum("sum");
+    const auto map = sum.map<float>();
+    const auto view = sum.view<2>();
+    const Shape blocks{.grid = 2, .block = 64, .shared_bytes = kTwoWarps.shared_bytes};
+    for (const bool writes : {false, true})
+        checks.expect(blocks,
+                      [=] {
+                          const Tiles t;
+                          const int thread = int(threadIdx.x);
+                          for (int r = thread / 32; r < R; r += 2) t.all(r, thread % 32) = 1.0f;
+                          show_to_async();
+                          __syncthreads();
+                          if (blockIdx.x == 1 && is_thread(0)) {
+                              tma_add(map, {0, 0}, t.tile(0));
+                              commit_stores();
+                              wait_stores<0>();  // @adds after another block
+                          }
+                          float x = 0.0f;
+                          if (blockIdx.x == 0 && is_thread(40) && !writes) x = view(2, 3);  // @has read a sum
+                          if (blockIdx.x == 0 && is_thread(40) && writes) view(2, 3) = x;   // @has written a sum
+                      },
+                      {.fault = Fault::global_race,
+                       .block = {1, 0, 0},
+                       .first = {0, "adds after another block", BlockIndex{1, 0, 0}},
+                       .second = {40, writes ? "has written a sum" : "has read a sum", BlockIndex{0, 0, 0}},
+                       .says = {"block (1, 0, 0) writes sum(2, 3), which block (0, 0, 0) "}});
+}
+
 TEST_F(TmaAdditions, ToWhatAnotherThreadWrites) {
     Numbers sum("sum");
     const auto map = sum.map<float>();

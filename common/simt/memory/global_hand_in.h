@@ -37,7 +37,7 @@ class GlobalLaunchShadow::HandIn {
     GlobalLaunchShadow& launch_;
     std::scoped_lock<std::mutex> lock_;
     std::uint64_t block_;
-    bool meets_more_;                    // than plain reads and writes
+    const bool meets_more_;              // of other blocks than plain reads and writes
     Page* page_ = nullptr;               // of the last element
     Recent recent_read_, recent_write_;  // whose numbers were asked for last
 };

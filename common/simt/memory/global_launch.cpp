@@ -115,7 +115,6 @@ void GlobalLaunchShadow::HandIn::add(const GlobalRegion& region, std::size_t num
     meet(adder, Deed::writes, cell.other_reader, Deed::reads, region, number);
     std::array<Party, 2>& adders = launch_.adders_[region.address_of(number)];
     keep_lowest(adder, adders[0], adders[1]);
-    meets_more_ = true;
 }
 
 void GlobalLaunchShadow::meet_other_block(Party newcomer, Deed newcomer_does, Party other, Deed other_does,
