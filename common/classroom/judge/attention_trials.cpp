@@ -188,6 +188,12 @@ class Maker {
                                    .key_length = B_c + draw_(1, 30),
                                    .head_dim = 32,
                                    .dtype = torch::kFloat16});
+        if (suite_.value("scores_kept", false))  // in 16 bits, which hold these scores exactly
+            add("float16", {.query_length = 9,
+                            .key_length = B_c + 7,
+                            .head_dim = 32,
+                            .dtype = torch::kFloat16,
+                            .family = Family::scores_near_minus_1000});
     }
     void cancelling() {
         values_cancel_ = true;
