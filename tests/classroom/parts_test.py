@@ -155,6 +155,13 @@ class Policy(unittest.TestCase):
             "#pragma once\n#include <cmath>\n  #  include \"common/simt/simt.h\"  // why\n"), [])
         self.assertEqual(self.complaints("int Block_m, memory, address, cpus, gnus;"), [])
 
+    def test_a_file_of_nothing_but_mistakes_is_soon_read(self):
+        self.assertEqual(len(self.complaints("".join(f"int __shfl_{n};\n" for n in range(60_000)))), policy.MOST_COMPLAINTS)
+
+    def test_brackets_are_nested_only_so_deep(self):
+        self.assertEqual(self.complaints("int n = " + "(" * 90 + "1" + ")" * 90 + ";"), [])
+        self.assertIn("nested more than 100 deep", self.complaints("int n = " + "({[" * 40 + "1" + "]})" * 40 + ";")[0])
+
     def test_lines_may_end_as_on_windows(self):
         self.assertEqual(policy.complaints_about_text(self.START.replace("\n", "\r\n"), self.START, "g++"), [])
 
