@@ -51,6 +51,8 @@ NO_NUMBERS = "a tile, tensor or vector of what is no number ({})"
 
 FORGED = "it has a long text or table of bytes that cannot be told from the compiler's record: shorten it"
 
+NESTED = "it has something that is nested deeper than in any kernel"
+
 LARGEST = 64 << 20  # bytes of the record of the file's own functions; those of a kernel take a tenth of it
 
 
@@ -137,11 +139,13 @@ class _Graph:
 
     def bases(self, type):
         """All classes of which it is one."""
-        waiting = [self.value(type, "binf")]
+        waiting, seen = [self.value(type, "binf")], set()
         while waiting:
             binf = waiting.pop()
-            yield self.plain(self.type(binf))
-            waiting += [value for key, value in self.nodes.get(binf, ("", {}))[1].items() if self.kind(value) == "binfo"]
+            if binf not in seen:  # a virtual base is one of many
+                seen.add(binf)
+                yield self.plain(self.type(binf))
+                waiting += [value for key, value in self.nodes.get(binf, ("", {}))[1].items() if self.kind(value) == "binfo"]
 
     def fields(self, type):
         field = self.value(type, "flds")
@@ -156,7 +160,7 @@ class _Function:
 
     def __init__(self, graph, file):
         self.graph, self.file = graph, file
-        self.complaints = []
+        self.complaints, self.containers = [], {}
 
     def complain(self, words):
         self.complaints.append(words)
@@ -315,21 +319,29 @@ class _Function:
         return (self.is_the_compilers(node) or graph.kind(target) in ("void_type", "function_type")
                 or graph.called(target) in ("char", "cudaLaunchAttribute") or begins)
 
-    def container(self, type, depth=0):
+    def container(self, type):
         """The name of a class of the library that it is, refers to or holds, and that takes memory; "" if there is none."""
-        graph = self.graph
-        while graph.target(type) or graph.kind(type) == "array_type":
-            type = graph.target(type) or graph.value(type, "elts")
-        type = graph.plain(type)
-        if graph.kind(type) not in ("record_type", "union_type"):
-            return ""
-        if "std" in graph.namespaces(type):
-            name = graph.called(type)
-            if name not in WITHOUT_MEMORY:
-                return f"std::{name}"
-        elif graph.source(graph.value(type, "name"))[0] != self.file:
-            return ""
-        return next((name for field in graph.fields(type) if depth < 8 and (name := self.container(field, depth + 1))), "")
+        if type not in self.containers:
+            self.containers[type] = self.found_container(type)
+        return self.containers[type]
+
+    def found_container(self, type):
+        graph, waiting, seen = self.graph, [type], set()
+        while waiting:
+            type = waiting.pop()
+            while graph.target(type) or graph.kind(type) == "array_type":
+                type = graph.target(type) or graph.value(type, "elts")
+            type = graph.plain(type)
+            if type in seen or graph.kind(type) not in ("record_type", "union_type"):
+                continue
+            seen.add(type)
+            if "std" in graph.namespaces(type):
+                if (name := graph.called(type)) not in WITHOUT_MEMORY:
+                    return f"std::{name}"
+            elif graph.source(graph.value(type, "name"))[0] != self.file:
+                continue
+            waiting += reversed(list(graph.fields(type)))
+        return ""
 
 
 # Functions of the machine's views and shared memory are made for what lies in them.
@@ -382,7 +394,10 @@ def complaints(record, file):
         if (graph.source(declaration)[0] == file) if declaration else NAMED.search(function):
             looked_at += 1
             walker = _Function(graph, file)
-            walker.look()
+            try:
+                walker.look()
+            except RecursionError:
+                return [NESTED]
             line = graph.source(declaration)[2]
             place = f"line {line}: the function that begins here" if line else function
             found += [f"{place} has {words}, for which a kernel has no use" for words in walker.complaints]

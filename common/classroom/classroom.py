@@ -33,7 +33,9 @@ def main():
     for name, (module, words) in COMMANDS.items():
         module.add_arguments(commands.add_parser(name, help=words, description=words[0].upper() + words[1:]))
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what is running is ended first
+    for end in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C: what is running is ended first, and what is known is written
+        if signal.getsignal(end) == signal.SIG_DFL:
+            signal.signal(end, signal.default_int_handler)
     try:
         return COMMANDS[arguments.command][0].run(arguments)
     except MISTAKES as error:

@@ -207,15 +207,15 @@ def run(arguments):
         print(paint("yellow", f"this machine lacks {sentence}"))
     results, is_whole = graded(known, folders, seed, arguments.minutes, terminal.Progress())
     grades = {pathlib.Path(folder).name: as_json(of_folder, seed, possible, missing) for folder, of_folder in zip(folders, results)}
-    for student, of_student in grades.items():
-        if arguments.submissions:
-            print(paint("bold", terminal.escaped(student)))
-        print("\n".join(table(of_student)))
-    if arguments.json:
+    if arguments.json:  # before anything is printed: who reads that may have gone
         everybody = {"format": 2, "students": [{"student": terminal.escaped(student), **rest} for student, rest in grades.items()]}
         write(arguments.json, everybody if arguments.submissions else next(iter(grades.values())))
     if arguments.gradescope:
         write(arguments.gradescope, as_gradescope(next(iter(grades.values()))))
+    for student, of_student in grades.items():
+        if arguments.submissions:
+            print(paint("bold", terminal.escaped(student)))
+        print("\n".join(table(of_student)))
     if not is_whole:
         raise KeyboardInterrupt
     return 0 if all(g["points"] >= (g["possible"] if arguments.require is None else arguments.require) for g in grades.values()) else 1

@@ -97,6 +97,9 @@ KEYWORDS = set("""
 # Members of what a view gives, by which it finds the memory and tells the machine. As other names they are anybody's.
 INSIDE_OF_VIEWS = {"memory", "address", "place_of", "note"}
 
+DEEPEST = 100  # brackets in brackets; a kernel has a tenth of that
+MOST_COMPLAINTS = 40
+
 TOKEN = re.compile(r"""(?P<raw>(?:u8|u|U|L)?R")                              |
                        (?P<number>\.?\d(?:'?\w|(?<=[eEpP])[+-]|\.)*)         |
                        (?P<text>(?:u8|u|U|L)?"(?:\\.|[^"\\])*"\w*)           |
@@ -205,7 +208,19 @@ def _complaint_about_word(before, word, after, own_names, is_thrown):
     return None
 
 
+def _nested_too_deep(tokens):
+    """The line where brackets are; None in any kernel. A compiler takes its time over them, and then has no stack left."""
+    depth = 0
+    for token in tokens:
+        depth += (token.text in ("(", "[", "{")) - (token.text in (")", "]", "}"))
+        if depth > DEEPEST:
+            return token.line
+    return None
+
+
 def _complaints_about_words(tokens, own_names):
+    if line := _nested_too_deep(tokens):
+        yield f"line {line}: brackets that are nested more than {DEEPEST} deep"
     texts = ["", "", *(token.text for token in tokens), "", "", "", ""]
     depth, is_thrown = 0, False
     for n, token in enumerate(tokens):
@@ -310,7 +325,7 @@ def complaints_about_text(text, starting_point, compiler, own_launch=False, give
     tokens = _tokens(_code(lines, given))
     complaints = [f"line {number}: {words}" for number, line in lines
                   if _is_directive(line) and (words := _complaint_about_directive(line.strip(), allowed))]
-    complaints += _complaints_about_words(tokens, _names_in(starting_point))
+    complaints += itertools.islice(_complaints_about_words(tokens, _names_in(starting_point)), MOST_COMPLAINTS)
     if not complaints and not own_launch:
         complaints += _complaints_about_launches(tokens, *_launches_of(starting_point, compiler, tuple(given)))
     return list(dict.fromkeys(complaints))

@@ -91,6 +91,7 @@ on: [push, workflow_dispatch]
 permissions: {checks: write, actions: read, contents: read}
 jobs:
   grade:
+    if: github.actor != 'github-classroom[bot]'
     runs-on: ubuntu-24.04
     steps:
       - uses: actions/checkout@v4

@@ -191,7 +191,7 @@ def _compile(exercise, file, text):
     finally:
         given.take_away(place / "overlay")
     if result.code != 0 or result.starved:
-        return None, *_why_it_does_not_compile(result, shown, place)
+        return None, *_why_it_does_not_compile(exercise, result, shown, place)
     ours = {str(overlay), *(str(place / "overlay" / path) for path in given_files)}
     files = policy.recorded_files(opened.read_text()) - ours
     if complaints := [*policy.complaints_about_files(files, _needed_files(exercise)),
@@ -199,8 +199,10 @@ def _compile(exercise, file, text):
                       *addresses.complaints(record.read_bytes(), pathlib.Path(shown).name)]:
         return None, "refused", complaints
     linked = limits.run([tools["compiler"], compiled, tools["runner"], *tools["libraries"], "-o", program], COMPILE_SECONDS)
-    if linked.late or linked.starved or linked.code != 0 and not linked.stderr:
+    if linked.starved or linked.code != 0 and not linked.stderr and not linked.late:
         return None, "not judged", ["the linker was ended by the machine before it was done"]
+    if linked.late:
+        return None, "not compiled", [f"the linker took {COMPILE_SECONDS} s of the processor's time and was not done"]
     if linked.code != 0:
         undefined = [line for line in linked.stderr.splitlines() if "undefined reference" in line]
         return None, "not compiled", _without_our_paths(undefined or linked.stderr.splitlines(), place)
@@ -212,7 +214,30 @@ def _without_our_paths(lines, place):
     return [line.replace(f"{place}/overlay/", "").replace(f"{place}/", "").replace(f"{exercises.ROOT}/", "") for line in lines]
 
 
-def _why_it_does_not_compile(result, shown, place):
+@functools.cache
+def _starting_point_compiles(exercise):
+    """Under the same limits, here and now: then it is not the machine's doing that another file does not."""
+    with tempfile.TemporaryDirectory() as folder:
+        text, overlay = exercise.starting_point(), pathlib.Path(folder)
+        (overlay / exercise.file).parent.mkdir(parents=True)
+        (overlay / exercise.file).write_text(text)
+        given.lay_out(exercise.given_files(text), overlay)
+        said = limits.run([*_command(_toolchain(), exercise, folder), "-c", "-o", overlay / "kernel.o"], COMPILE_SECONDS)
+        if said.starved:
+            raise limits.Starved("the compiler was ended by the machine, or got no processor for too long")
+        return said.code == 0
+
+
+# What the compiler says where it is at the end of its own means, and nothing where the machine ends it.
+OUT_OF_MEANS = {
+    "out of memory": f"{limits.MEMORY >> 30} GB of memory",
+    "virtual memory exhausted": f"{limits.MEMORY >> 30} GB of memory",
+    "internal compiler error": "its stack, or of what else it has",
+    "signal terminated program": "its stack, or of what else it has",
+}
+
+
+def _why_it_does_not_compile(exercise, result, shown, place):
     """(stage, lines)"""
     if result.late:
         return "not compiled", [f"the compiler took {COMPILE_SECONDS} s of the processor's time and was not done: is there a template or a "
@@ -221,8 +246,11 @@ def _why_it_does_not_compile(result, shown, place):
         return "not judged", ["the compiler was ended by the machine, or got no processor for too long"]
     if "File size limit exceeded" in result.stderr:
         return "not compiled", ["what the compiler made of it is too large: is there an array whose values stand in the file?"]
-    if "internal compiler error" in result.stderr and "signal terminated program" in result.stderr:
-        return "not judged", ["the compiler itself broke down"]
+    if means := next((means for words, means in OUT_OF_MEANS.items() if words in result.stderr), ""):
+        if not _starting_point_compiles(exercise):
+            return "not judged", ["the compiler breaks down, on the starting point, too"]
+        return "not compiled", [f"the compiler ran out of {means} on this file, and not on the starting point: is there something that is "
+                                "nested many times, or a type or table without end?"]
     return "not compiled", _without_our_paths(learners_lines(result.stderr, shown), place)
 
 

@@ -27,7 +27,7 @@ class Attempts(Attempt):
 
     def test_the_late_interval_first(self):
         verdict = self.judged("zigzag", ("{rank, 2 * ranks - 1 - rank}", "{2 * ranks - 1 - rank, rank}"))
-        self.assert_says(verdict, "positions from the beginning", "position: got ")
+        self.assert_says(verdict, "positions from both ends", "position: got ")
 
     def test_every_stripe_is_the_own(self):
         verdict = self.judged("striped", ("owner <= rank ? row + 1 : row", "row + 1"))
@@ -37,4 +37,10 @@ class Attempts(Attempt):
     def test_the_last_step_waits_too(self):
         verdict = self.judged("does_it_pay", ("(ranks - 1) * std::max(step.compute, step.travel) + step.compute",
                                                   "ranks * std::max(step.compute, step.travel)"))
-        self.assert_says(verdict, "travelling takes longer", "seconds: got ", "in which step nothing is")
+        self.assert_says(verdict, "many ranks", "seconds: got ", "in which step nothing is")
+
+    def test_one_of_two_formulas(self):
+        verdict = self.judged("does_it_pay", ("element * flops / (2 * bytes)", "flops / bytes"))
+        self.assert_only_fails(verdict, "how many hide")
+        verdict = self.judged("does_it_pay", ("(ranks - 1) * std::max(step.compute, step.travel) + step.compute", "ranks * step.compute"))
+        self.assertEqual((verdict.points, verdict.possible), (10, 30))

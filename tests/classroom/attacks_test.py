@@ -9,6 +9,7 @@ sentence that its verdict must have.
     exercise = "online_update"              this one if it is not said
     begin = "solved"                        what is changed: "solved" (if it is not said) or "start"
     changes = [["find", "replace"], …]      each is found once;  or, in place of both:  text = '''…'''
+    repeated = [["FIND", "!", 200000], …]   and then this word is found once, and becomes so many of those
     unread = true                           nobody looks at what its functions do with addresses: what is behind that holds, too
 
 Beside run_time.toml lies a program, which is tried as it is: those attacks are stopped by the sandbox, and not by who reads the file.
@@ -16,13 +17,17 @@ Beside run_time.toml lies a program, which is tried as it is: those attacks are 
 
 import concurrent.futures
 import dataclasses
+import functools
 import json
 import os
 import pathlib
 import platform
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import tomllib
 import unittest
 import unittest.mock
@@ -166,6 +171,9 @@ class Attacks(unittest.TestCase):
             for find, replace in attack["changes"]:
                 self.assertEqual(text.count(find), 1, find)
                 text = text.replace(find, replace)
+        for find, piece, times in attack.get("repeated", []):
+            self.assertEqual(text.count(find), 1, find)
+            text = text.replace(find, piece * times)
         return workbench.judge(exercise, self.folder / attack["name"] / pathlib.Path(exercise.file).name, seed=7, text=text, jobs=1)
 
 
@@ -240,6 +248,156 @@ FILES = [a_pipe, a_device, a_link, a_link_that_turns_in_circles, a_linked_folder
 PROGRESS = [b"", b"{", b"[" * 100_000, b'{"current": {}, "exercises": []}', b"\xff\0", b"9" * 10_000]
 
 
+SMALL = exercises.find(KNOWN, "striped")  # compiles in no time
+NAMES = [b"new\nline", b"new\\u000aline", b"\xff", b"\\xff", b"-rf", b"--json", b"$(touch pwned)", b"%s%n", "\u202eada".encode(), b"\033[31mred",
+         b'q"uote', b"a" * 255, b".hidden", b" ", b"tab\t", b"\xed\xa0\x80", b"<b>x", b"Ada", b"ada"]
+
+
+def file_of(student, begin=False):
+    file = student / SMALL.folder / pathlib.Path(SMALL.file).name
+    if begin:
+        file.parent.mkdir(parents=True)
+    return file
+
+
+def put(student, text=None):
+    file_of(student, begin=True).write_text(SMALL.solved() if text is None else text)
+
+
+def right(student):
+    put(student)
+    return ["judged"]
+
+
+def out_of_the_class(student):
+    student.symlink_to("/")
+    return ["refused"]
+
+
+def the_class_itself(student):
+    student.symlink_to(".")
+    return ["refused"]
+
+
+def a_device_in_place_of_the_folder(student):
+    student.symlink_to("/dev/zero")
+    return ["refused"]
+
+
+def somebody_elses_exercise(student):
+    student.mkdir()
+    (student / SMALL.folder).symlink_to(f"../right/{SMALL.folder}")
+    return ["refused"]
+
+
+def somebody_elses_file(student):
+    file_of(student, begin=True).symlink_to(f"../../right/{SMALL.folder}/{pathlib.Path(SMALL.file).name}")
+    return ["refused"]
+
+
+def somebody_elses_lines(student):
+    put(student, f'#include "{file_of(student.with_name("right"))}"\n')
+    return ["refused"]
+
+
+def a_pipe_for_an_exercise(student):
+    student.mkdir()
+    os.mkfifo(student / SMALL.folder)
+    return ["refused"]
+
+
+def the_grades_themselves(student):
+    file_of(student, begin=True).symlink_to("../../../grades.json")
+    return ["refused"]
+
+
+def another_exercise_of_that_name(student):
+    put(student, SMALL.starting_point())
+    (student / "9.4_other").mkdir()
+    (student / "9.4_other" / pathlib.Path(SMALL.file).name).write_text(SMALL.solved())
+    return ["untouched"]
+
+
+def a_workspace_inside(student):
+    put(student / "workspace")
+    return ["not handed in"]
+
+
+def many_files(student):
+    put(student, SMALL.starting_point())
+    for number in range(20_000):
+        (student / SMALL.folder / str(number)).touch()
+    return ["untouched"]
+
+
+def a_deep_folder(student):
+    put(student, SMALL.starting_point())
+    here = os.open(student, os.O_DIRECTORY)
+    for _ in range(400):
+        os.mkdir("d", dir_fd=here)
+        inner = os.open("d", os.O_DIRECTORY, dir_fd=here)
+        os.close(here)
+        here = inner
+    os.close(here)
+    return ["untouched"]
+
+
+def a_file_that_may_not_be_read(student):
+    put(student, SMALL.starting_point())
+    file_of(student).chmod(0)
+    return ["untouched"] if os.geteuid() == 0 else ["refused"]
+
+
+def a_folder_that_may_not_be_read(student):
+    put(student, SMALL.starting_point())
+    student.chmod(0)
+    return ["untouched"] if os.geteuid() == 0 else ["refused"]
+
+
+def progress(student, content):
+    student.mkdir()
+    (student / "progress.json").write_bytes(content)
+    return ["not handed in"]
+
+
+def progress_that_is_a_pipe(student):
+    student.mkdir()
+    os.mkfifo(student / "progress.json")
+    return ["not handed in"]
+
+
+def progress_without_end(student):
+    student.mkdir()
+    (student / "progress.json").symlink_to("/dev/zero")
+    return ["not handed in"]
+
+
+FOLDERS = {make.__name__: make for make in (
+    right, out_of_the_class, the_class_itself, a_device_in_place_of_the_folder, somebody_elses_exercise, somebody_elses_file, somebody_elses_lines,
+    a_pipe_for_an_exercise, the_grades_themselves, another_exercise_of_that_name, a_workspace_inside, many_files, a_deep_folder,
+    a_file_that_may_not_be_read, a_folder_that_may_not_be_read, progress_that_is_a_pipe, progress_without_end)}
+FOLDERS |= {f"progress_{number}": functools.partial(progress, content=content) for number, content in enumerate((
+    b'{"a":' * 100_000 + b"1" + b"}" * 100_000, b'{"exercises": NaN}', b"1e999999", b"-" + b"9" * 1_000_000, b'{"current": 5, "exercises": {"striped": []}}',
+    b'{"current": "\\ud800", "exercises": {"\\u001b[31m": {"started": "\\u001b[2J", "passed": "now", "points": 1000}}}'))}
+
+
+def heed_signals():
+    """Whoever runs the tests may ignore them, as nohup does."""
+    for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(one, signal.SIG_DFL)
+
+
+def change_until(over, file):
+    """A file that is something else at each look."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    while not over.is_set():
+        for become in (lambda: file.write_text(SMALL.solved()), lambda: file.symlink_to("/etc/passwd"), file.mkdir, lambda: os.mkfifo(file),
+                       lambda: file.write_bytes(b"x" * (2 << 20))):
+            become()
+            time.sleep(0.001)
+            file.rmdir() if file.is_dir() and not file.is_symlink() else file.unlink()
+
+
 class Submissions(unittest.TestCase):
     """A class, most of whom hand in something that is no kernel."""
 
@@ -282,6 +440,70 @@ class Submissions(unittest.TestCase):
                         self.assertIn(exercise["stage"], ("refused", "not compiled"))
                         self.assertTrue(exercise["report"])
             self.assertEqual(processes(folder), [])
+
+    def graded(self, submissions, *arguments):
+        """(the running grader, the file that it writes)"""
+        grades, temporary = submissions.with_name("grades.json"), submissions.with_name("temporary")
+        temporary.mkdir()
+        return subprocess.Popen([sys.executable, ROOT / "common/classroom/classroom.py", "grade", SMALL.id, "--class", submissions, "--seed", "7",
+                                 "--json", grades, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                env={**os.environ, "NO_COLOR": "1", "TMPDIR": str(temporary)}, preexec_fn=heed_signals), grades
+
+    def test_folders_that_nobody_made_with_learn_start(self):
+        with tempfile.TemporaryDirectory(prefix="ladder-attacks-") as folder:
+            submissions = pathlib.Path(folder) / "class"
+            submissions.mkdir()
+            expected = {name: make(submissions / name) for name, make in FOLDERS.items()}
+            for name in NAMES:
+                at = os.path.join(os.fsencode(submissions), name, os.fsencode(SMALL.folder))
+                os.makedirs(at)
+                pathlib.Path(os.fsdecode(at), pathlib.Path(SMALL.file).name).write_text(SMALL.starting_point())
+            changing = file_of(submissions / "changing")
+            before = everything_below(submissions)
+            over = threading.Event()
+            changer = threading.Thread(target=change_until, args=(over, changing))
+            changer.start()
+            try:
+                grader, grades = self.graded(submissions)
+                out, errors = grader.communicate(timeout=900)
+            finally:
+                over.set()
+                changer.join()
+            self.assertEqual(grader.returncode, 1, errors)
+            self.assertNotIn(b"\033", out)
+            students = {one["student"]: one for one in json.loads(grades.read_text())["students"]}
+            self.assertEqual(len(students), len(expected) + len(NAMES) + 1)
+            self.assertEqual(len(students.pop("changing")["exercises"]), 1)
+            for name, one in students.items():
+                with self.subTest(name):
+                    [exercise] = one["exercises"]
+                    self.assertTrue(name.isprintable())
+                    self.assertIn(exercise["stage"], expected.get(name, ["untouched"]))
+                    self.assertEqual(one["points"], 30 if exercise["stage"] == "judged" else 0)
+            self.assertEqual([path for path in everything_below(submissions) if not path.startswith("changing")],
+                             [path for path in before if not path.startswith("changing")])
+            self.assertEqual(processes(folder), [])
+            self.assertEqual(everything_below(pathlib.Path(folder) / "temporary"), [])
+
+    def test_who_ends_a_grading_keeps_what_was_judged(self):
+        for end in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            with self.subTest(end.name), tempfile.TemporaryDirectory(prefix="ladder-attacks-") as folder:
+                submissions = pathlib.Path(folder) / "class"
+                put(submissions / "ben", SMALL.solved().replace("return ", "for (volatile int n = 0; n < 1;) {}\n    return "))
+                os.mkfifo(file_of(submissions / "ada", begin=True))
+                grader, grades = self.graded(submissions)
+                compiling = str(submissions / "ben")
+                built_in = str(workbench._place(SMALL, file_of(submissions / "ben")))
+                while grader.poll() is None and not processes(built_in):
+                    time.sleep(0.1)
+                grader.send_signal(end)
+                _, errors = grader.communicate(timeout=60)
+                self.assertEqual(grader.returncode, 130, errors)
+                stages = {one["student"]: one["exercises"][0]["stage"] for one in json.loads(grades.read_text())["students"]}
+                self.assertEqual(stages, {"ada": "refused", "ben": "not judged"})
+                self.assertEqual(processes(folder), [])
+                self.assertEqual(processes(built_in), [])
+                self.assertFalse(os.path.exists(built_in))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """The classroom's parts that need no kernel: marks, budgets, what a file may contain, sealed parts, the exercises' own files."""
 
+import argparse
 import dataclasses
+import json
 import os
 import pathlib
 import re
@@ -152,6 +154,13 @@ class Policy(unittest.TestCase):
             "#pragma unroll 4\n#pragma GCC unroll 4\nT(const T&) = delete;\nsimt::watch(float(tile(r, c)));\nnamespace {\nint i;\n}\n",
             "#pragma once\n#include <cmath>\n  #  include \"common/simt/simt.h\"  // why\n"), [])
         self.assertEqual(self.complaints("int Block_m, memory, address, cpus, gnus;"), [])
+
+    def test_a_file_of_nothing_but_mistakes_is_soon_read(self):
+        self.assertEqual(len(self.complaints("".join(f"int __shfl_{n};\n" for n in range(60_000)))), policy.MOST_COMPLAINTS)
+
+    def test_brackets_are_nested_only_so_deep(self):
+        self.assertEqual(self.complaints("int n = " + "(" * 90 + "1" + ")" * 90 + ";"), [])
+        self.assertIn("nested more than 100 deep", self.complaints("int n = " + "({[" * 40 + "1" + "]})" * 40 + ";")[0])
 
     def test_lines_may_end_as_on_windows(self):
         self.assertEqual(policy.complaints_about_text(self.START.replace("\n", "\r\n"), self.START, "g++"), [])
@@ -309,6 +318,23 @@ class CompilerErrors(unittest.TestCase):
 
     def test_what_is_not_understood_is_shown_as_it_is(self):
         self.assertEqual(workbench.learners_lines("cc1plus: out of memory\n", "work/kernel.cuh"), ["cc1plus: out of memory"])
+
+    def why(self, ended, the_start_compiles):
+        with unittest.mock.patch.object(workbench, "_starting_point_compiles", return_value=the_start_compiles):
+            return workbench._why_it_does_not_compile(None, ended, "work/kernel.cuh", "place")
+
+    def test_what_the_compiler_breaks_down_over_is_the_files_if_the_starting_point_compiles(self):
+        for words, means in (("cc1plus: out of memory allocating 65536 bytes", "3 GB of memory"),
+                             ("g++: internal compiler error: Segmentation fault signal terminated program cc1plus", "its stack")):
+            ended = limits.Ended(1, "", words)
+            stage, [line] = self.why(ended, True)
+            self.assertEqual(stage, "not compiled")
+            self.assertIn(f"the compiler ran out of {means}", line)
+            self.assertEqual(self.why(ended, False)[0], "not judged")
+
+    def test_what_the_machine_ends_is_nobodys(self):
+        self.assertEqual(self.why(limits.Ended(1, "", "g++: fatal error: Killed signal terminated program cc1plus", starved=True), True)[0],
+                         "not judged")
 
 
 class Sealed(unittest.TestCase):
@@ -524,6 +550,32 @@ class Ended(unittest.TestCase):
         self.assertFalse(is_whole)
         stages = [grade.as_json(one, 7, {exercise.name: 10})["exercises"][0]["stage"] for one in results]
         self.assertEqual(stages, ["refused", "not judged", "not judged"])
+
+
+    def test_data_are_written_though_nobody_reads_the_table(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "class/ada").mkdir(parents=True)
+            said = argparse.ArgumentParser()
+            grade.add_arguments(said)
+            arguments = said.parse_args(["9.4", "--class", f"{folder}/class", "--seed", "7", "--json", f"{folder}/grades.json"])
+            with unittest.mock.patch.object(grade, "table", side_effect=BrokenPipeError), unittest.mock.patch("builtins.print"):
+                self.assertRaises(BrokenPipeError, grade.run, arguments)
+            [ada] = json.loads((pathlib.Path(folder) / "grades.json").read_text())["students"]
+            self.assertEqual(ada["exercises"][0]["stage"], "not handed in")
+
+
+class Workflow(unittest.TestCase):
+    def test_each_exercise_is_a_test_and_its_result_is_reported(self):
+        known = exercises.read()
+        with unittest.mock.patch.object(grade, "possible_points", return_value={exercise.name: 10 for exercise in known}):
+            text = student_copy.workflow(known)
+        graders, [runners] = re.findall(r"^      - id: (\w+)$", text, re.MULTILINE), re.findall(r"runners: (.*)", text)
+        self.assertEqual(runners.split(","), graders)
+        self.assertEqual([one.lower() for one in re.findall(r"(\w+)_RESULTS: ", text)], graders)
+        self.assertEqual(re.findall(r"steps\.(\w+)\.outputs\.result", text), graders)
+        self.assertEqual(re.findall(r"command: \./ladder grade ([\d.]+),", text), [exercise.id for exercise in known])
+        for title in re.findall(r"test-name: (.*), command:", text):
+            self.assertRegex(title, r'^"[^"\\]*"$')  # as YAML has it
 
 
 class Share(unittest.TestCase):

@@ -16,6 +16,10 @@
 // cancelling         more problems, in which a row's weighted values all but cancel: what is left is as small as
 //                    what rounding the weights would add
 //
+// Each property but `narrow`, `longest` and `cancelling` has a problem whose scores are about 100 in one row and about
+// -100 in the next: exp(s) overflows in the one and is 0 in the other, so that without each row's own maximum no
+// property comes out right.
+//
 // Among the sizes, `tile_keys` is how many keys have to be read for a head: for each tile of B_r queries, those in the
 // tiles of B_c keys of which any of its queries sees any. `tiles_of_32` is how many tiles these are, of 32 keys each.
 
@@ -93,6 +97,14 @@ void cancel_values(const reference::AttentionInputs& inputs, double scale) {
     inputs.v.copy_(v - at::matmul(weights.transpose(-1, -2), found));
 }
 
+/// Moves each row's scores by 100, up and down by turns, which changes no weight. `factor` is what a score is divided
+/// by.
+void move_scores(const reference::AttentionInputs& inputs, double factor) {
+    const torch::Tensor turn = at::arange(inputs.q.size(2)).remainder(2) * -2 + 1;
+    inputs.q.select(3, 0).copy_((turn * 100 * factor).expand({inputs.q.size(0), inputs.q.size(1), -1}));
+    inputs.k.select(3, 0).fill_(1);
+}
+
 class Maker {
   public:
     Maker(const json& suite, std::uint64_t seed)
@@ -121,18 +133,20 @@ class Maker {
         add("one_tile",
             {.query_length = draw_(2, 6), .key_length = draw_(2, std::min<int64_t>(8, B_c)), .head_dim = 32});
         add("one_tile", {.query_length = 1, .key_length = 1, .head_dim = 32});
+        add_far_from_0("one_tile", {.query_length = 3, .key_length = 4, .head_dim = 32});
     }
     void several_tiles() {
         const int64_t queries = B_r;
         for (const Family family : {Family::normal, Family::rising_scores, Family::falling_scores})
             add("several_tiles",
                 {.query_length = queries, .key_length = draw_(3, 4) * B_c, .head_dim = 32, .family = family});
-        add("several_tiles", {.query_length = 2 * B_r, .key_length = 2 * B_c, .head_dim = 64});
+        add_far_from_0("several_tiles", {.query_length = 2 * B_r, .key_length = 2 * B_c, .head_dim = 64});
     }
     void ragged() {
         add("ragged",
             {.query_length = B_r + draw_(1, B_r - 1), .key_length = 2 * B_c + draw_(1, B_c - 1), .head_dim = 32});
-        add("ragged", {.query_length = draw_(1, B_r - 1), .key_length = 1 + B_c, .head_dim = draw_(9, 15) * 2 + 1});
+        add_far_from_0("ragged",
+                       {.query_length = draw_(1, B_r - 1), .key_length = 1 + B_c, .head_dim = draw_(9, 15) * 2 + 1});
         add("ragged", {.query_length = B_r + 1,
                        .key_length = draw_(1, B_c - 1),
                        .head_dim = draw_(17, 31) * 2 + 1,
@@ -145,12 +159,12 @@ class Maker {
                       .query_length = draw_(5, 20),
                       .key_length = B_c + draw_(1, 9),
                       .head_dim = 32});
-        add("heads", {.batch = draw_(2, 3),
-                      .query_heads = 3,
-                      .kv_heads = 1,
-                      .query_length = draw_(5, 20),
-                      .key_length = draw_(5, 20),
-                      .head_dim = 24});
+        add_far_from_0("heads", {.batch = draw_(2, 3),
+                                 .query_heads = 3,
+                                 .kv_heads = 1,
+                                 .query_length = draw_(5, 20),
+                                 .key_length = draw_(5, 20),
+                                 .head_dim = 24});
     }
     void extremes() {
         for (const Family family : {Family::one_huge_logit, Family::scores_near_minus_1000, Family::offset_values})
@@ -168,12 +182,18 @@ class Maker {
         begins_with_minus_infinity_ = false;
     }
     void float16() {
-        add("float16", {.query_heads = 2,
-                        .kv_heads = 1,
-                        .query_length = draw_(5, B_r + 9),
-                        .key_length = B_c + draw_(1, 30),
-                        .head_dim = 32,
-                        .dtype = torch::kFloat16});
+        add_far_from_0("float16", {.query_heads = 2,
+                                   .kv_heads = 1,
+                                   .query_length = draw_(5, B_r + 9),
+                                   .key_length = B_c + draw_(1, 30),
+                                   .head_dim = 32,
+                                   .dtype = torch::kFloat16});
+        if (suite_.value("scores_kept", false))  // in 16 bits, which hold these scores exactly
+            add("float16", {.query_length = 9,
+                            .key_length = B_c + 7,
+                            .head_dim = 32,
+                            .dtype = torch::kFloat16,
+                            .family = Family::scores_near_minus_1000});
     }
     void cancelling() {
         values_cancel_ = true;
@@ -198,6 +218,14 @@ class Maker {
         return std::ranges::find(properties, json(property)) != properties.end();
     }
 
+    /// Scores of about 100 and -100, in rows by turns, where they are not cut off at a few, nor kept in 16 bits.
+    void add_far_from_0(const std::string& property, const AttentionCase& problem) {
+        far_from_0_ = !suite_.value("softcap", false) &&
+                      !(suite_.value("scores_kept", false) && problem.dtype == torch::kFloat16);
+        add(property, problem);
+        far_from_0_ = false;
+    }
+
     void add(const std::string& property, AttentionCase problem) {
         if (!wanted(property)) return;
         if (only_one_tile_) problem.key_length = std::min(problem.key_length, B_c);
@@ -215,6 +243,7 @@ class Maker {
             inputs.q.select(3, 0).abs_().add_(0.1);
             inputs.k.slice(2, 0, B_c).select(3, 0).fill_(-std::numeric_limits<double>::infinity());
         }
+        if (far_from_0_) move_scores(inputs, std::sqrt(double(problem.head_dim)));
         if (values_cancel_) cancel_values(inputs, float(1.0 / std::sqrt(double(problem.head_dim))));
         AttentionQuestion question;
         question.q = inputs.q;
@@ -275,6 +304,7 @@ class Maker {
 
         trial.name = words_for(problem, form, tiled_) + (garbage ? ", NaN in keys that no query sees" : "");
         if (values_cancel_) trial.name += ", values that cancel";
+        if (far_from_0_) trial.name += ", scores about 100 and -100";
         if (begins_with_minus_infinity_)
             trial.name += tiled_ ? ", every score of the first tile is -inf"
                                  : fmt::format(", the first {} scores of each row are -inf", B_c);
@@ -293,6 +323,7 @@ class Maker {
     std::optional<int64_t> window_;
     std::vector<torch::ScalarType> dtypes_{torch::kFloat32};
     bool begins_with_minus_infinity_ = false;  // every score of the first B_c keys
+    bool far_from_0_ = false;                  // scores are
     bool values_cancel_ = false;               // all rows of Q are alike, and their weights times V nearly 0
     std::vector<Trial> trials_;
 };

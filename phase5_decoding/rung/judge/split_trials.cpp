@@ -84,6 +84,8 @@ std::vector<Trial> split_trials(const json& suite, std::uint64_t seed) {
         add("many_blocks", 132, 132, 64, 128);
         add("many_blocks", draw(110, 131), 132, 64, 128);
         add("many_blocks", draw(133, 999), 132, 64, 128);
+        // What the rule is applied to, too: a limit alone is right for any formula that has it.
+        for (int n = 0; n < 3; ++n) add("limits", draw(5, 30), 132, draw(64, 512), draw(60, 128));
         add("limits", draw(1, 4), 132, 1, 128);
         add("limits", 1, 264, 4096, draw(2, 9));
         add("limits", 3, draw(4, 9), 100, 128);

@@ -66,8 +66,9 @@ std::vector<Trial> zigzag_trials(const json&, std::uint64_t seed) {
     for (Draw draw : {Draw(kSizes), Draw(seed)}) {
         for (int n = 0; n < 4; ++n) {
             const std::int64_t ranks = draw(2, 8), each = draw(2, 9);
-            add("early_interval", 2 * ranks * each, ranks, draw(0, ranks - 1), draw(0, each - 1));
-            add("late_interval", 2 * ranks * each, ranks, draw(0, ranks - 1), draw(each, 2 * each - 1));
+            // Together, since a position of the first interval is what many formulas give.
+            add("intervals", 2 * ranks * each, ranks, draw(0, ranks - 1), draw(0, each - 1));
+            add("intervals", 2 * ranks * each, ranks, draw(0, ranks - 1), draw(each, 2 * each - 1));
         }
         for (int n = 0; n < 6; ++n) {
             const std::int64_t ranks = draw(2, 8), length = 2 * ranks * draw(2, 5) + draw(1, 2 * ranks - 1);
@@ -110,29 +111,38 @@ std::vector<Trial> striped_trials(const json&, std::uint64_t seed) {
 
 std::vector<Trial> time_trials(const json&, std::uint64_t seed) {
     std::vector<Trial> trials;
-    const auto add = [&](Draw& draw, const std::string& property, std::int64_t ranks, double compute, double travel) {
+    const auto add = [&](const std::string& property, const std::string& name, const Numbers& given,
+                         const Numbers& expected,
+                         const std::string& why) { trials.push_back(question(property, name, given, expected, why)); };
+    const auto steps = [&](Draw& draw, const std::string& property, std::int64_t ranks) {
+        const double longer = double(draw(20, 90)) / 1e3, shorter = double(draw(1, 19)) / 1e3;
+        for (const auto& [compute, travel] : {std::pair(longer, shorter), {shorter, longer}})
+            add(property,
+                fmt::format("{} rank{}, {:.0f} ms to compute and {:.0f} ms to travel", ranks, ranks == 1 ? "" : "s",
+                            1e3 * compute, 1e3 * travel),
+                {{"ranks", double(ranks)},
+                 {"compute", compute},
+                 {"travel", travel},
+                 {"flops", 1e12},
+                 {"bytes", 1e9},
+                 {"element", 2}},
+                {{"seconds", double(ranks - 1) * std::max(compute, travel) + compute}},
+                "write down what each rank does and what is on its way, step by step; and in which step nothing is");
+    };
+    const auto tokens = [&](Draw& draw) {
         const double flops = double(draw(100, 900)) * 1e12, bytes = double(draw(20, 450)) * 1e9;
         const double element = draw(0, 1) ? 2 : 4;
-        const Numbers given{{"ranks", double(ranks)}, {"compute", compute}, {"travel", travel},
-                            {"flops", flops},         {"bytes", bytes},     {"element", element}};
-        trials.push_back(question(
-            property,
-            fmt::format("{} ranks, {:.0f} ms to compute and {:.0f} ms to travel", ranks, 1e3 * compute, 1e3 * travel),
-            given, {{"seconds", double(ranks - 1) * std::max(compute, travel) + compute}},
-            "write down what each rank does and what is on its way, step by step; and in which step nothing is"));
-        trials.push_back(question(
-            "tokens",
+        add("tokens",
             fmt::format("{:.3g} operations and {:.3g} bytes per second, {} bytes a number", flops, bytes, element),
-            given, {{"tokens", element * flops / (2 * bytes)}},
-            "n positions are 4 H D n² operations, and 2 H D n numbers that travel"));
+            {{"ranks", 2}, {"compute", 0.1}, {"travel", 0.1}, {"flops", flops}, {"bytes", bytes}, {"element", element}},
+            {{"tokens", element * flops / (2 * bytes)}},
+            "n positions are 4 H D n² operations, and 2 H D n numbers that travel");
     };
+    // Whichever takes longer, in each: one of the two alone is what formulas give that are wrong for the other.
     for (Draw draw : {Draw(kSizes), Draw(seed)}) {
-        for (int n = 0; n < 3; ++n) {
-            add(draw, "hidden", draw(2, 16), double(draw(20, 90)) / 1e3, double(draw(1, 19)) / 1e3);
-            add(draw, "exposed", draw(2, 16), double(draw(1, 19)) / 1e3, double(draw(20, 90)) / 1e3);
-        }
-        add(draw, "one_rank", 1, double(draw(20, 90)) / 1e3, double(draw(1, 19)) / 1e3);
-        add(draw, "one_rank", 1, double(draw(1, 19)) / 1e3, double(draw(20, 90)) / 1e3);
+        for (int n = 0; n < 3; ++n) steps(draw, "many_ranks", draw(3, 16));
+        for (const std::int64_t ranks : {2, 1}) steps(draw, "few_ranks", ranks);
+        for (int n = 0; n < 6; ++n) tokens(draw);
     }
     return trials;
 }
@@ -142,8 +152,7 @@ std::vector<Trial> time_trials(const json&, std::uint64_t seed) {
 ProblemKind zigzag_problems() {
     return {.name = "zigzag",
             .trials = zigzag_trials,
-            .titles = {{"early_interval", "positions from the beginning"},
-                       {"late_interval", "positions from the end"},
+            .titles = {{"intervals", "positions from both ends"},
                        {"ragged", "lengths that do not divide"},
                        {"beyond", "more than the rank holds"}}};
 }
@@ -159,10 +168,7 @@ ProblemKind striped_problems() {
 ProblemKind time_problems() {
     return {.name = "ring_time",
             .trials = time_trials,
-            .titles = {{"hidden", "computing takes longer"},
-                       {"exposed", "travelling takes longer"},
-                       {"one_rank", "one rank"},
-                       {"tokens", "how many hide"}}};
+            .titles = {{"many_ranks", "many ranks"}, {"few_ranks", "one rank, and two"}, {"tokens", "how many hide"}}};
 }
 
 }  // namespace ladder::classroom::phase9_ring
