@@ -244,6 +244,16 @@ auto add_and(TensorMap<float, 2> map, Then then) {
 }
 constexpr auto kNothing = [] {};
 
+/// All threads fill tile 0, and show it to who adds it.
+Tiles tile_of_ones() {
+    const Tiles t;
+    const int thread = int(threadIdx.x);
+    for (int r = thread / 32; r < R; r += 2) t.all(r, thread % 32) = 1.0f;
+    show_to_async();
+    __syncthreads();
+    return t;
+}
+
 TEST_F(TmaAdditions, OfAllBlocksGiveTheSameBitsOnEveryRun) {
     Numbers one("sum");
     const Shape blocks{.grid = 12, .block = 64, .shared_bytes = kTwoWarps.shared_bytes};
@@ -306,11 +316,7 @@ TEST_F(TmaAdditions, ToWhatAnotherBlockHasReadOrWritten) {
     for (const bool writes : {false, true})
         checks.expect(blocks,
                       [=] {
-                          const Tiles t;
-                          const int thread = int(threadIdx.x);
-                          for (int r = thread / 32; r < R; r += 2) t.all(r, thread % 32) = 1.0f;
-                          show_to_async();
-                          __syncthreads();
+                          const Tiles t = tile_of_ones();
                           if (blockIdx.x == 1 && is_thread(0)) {
                               tma_add(map, {0, 0}, t.tile(0));
                               commit_stores();
@@ -324,7 +330,8 @@ TEST_F(TmaAdditions, ToWhatAnotherBlockHasReadOrWritten) {
                        .block = {1, 0, 0},
                        .first = {0, "adds after another block", BlockIndex{1, 0, 0}},
                        .second = {40, writes ? "has written a sum" : "has read a sum", BlockIndex{0, 0, 0}},
-                       .says = {"block (1, 0, 0) writes sum(2, 3), which block (0, 0, 0) "}});
+                       .says = {std::string("block (1, 0, 0) writes sum(2, 3), which block (0, 0, 0) ") +
+                                (writes ? "writes" : "reads")}});
 }
 
 TEST_F(TmaAdditions, ToWhatAnotherThreadWrites) {
@@ -335,11 +342,7 @@ TEST_F(TmaAdditions, ToWhatAnotherThreadWrites) {
         checks.expect(
             kTwoWarps,
             [=] {
-                const Tiles t;
-                const int thread = int(threadIdx.x);
-                for (int r = thread / 32; r < R; r += 2) t.all(r, thread % 32) = 1.0f;
-                show_to_async();
-                __syncthreads();
+                const Tiles t = tile_of_ones();
                 if (is_thread(32)) {
                     tma_add(map, {0, 0}, t.tile(0));  // @adds to it
                     commit_stores();
