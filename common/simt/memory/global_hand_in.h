@@ -30,7 +30,7 @@ class GlobalLaunchShadow::HandIn {
         Instruction instruction{.site = {}, .tensor = -1};  // none
         std::uint64_t number = 0;
     };
-    Cell& cell_of(const GlobalRegion& region, std::size_t number);
+    Page& page_of(const GlobalRegion& region, std::size_t number);
     Party party(const GlobalAccessRecord& access, Recent& recent);
     void meet(Party newcomer, Deed deed, Party other, Deed other_deed, const GlobalRegion& region, std::size_t number);
 
@@ -49,11 +49,11 @@ inline void GlobalLaunchShadow::keep_lowest(Party newcomer, Party& lowest, Party
     if (newcomer.known() && (!next.known() || newcomer.block_after() < next.block_after())) next = newcomer;
 }
 
-[[gnu::always_inline]] inline GlobalLaunchShadow::Cell& GlobalLaunchShadow::HandIn::cell_of(const GlobalRegion& region,
+[[gnu::always_inline]] inline GlobalLaunchShadow::Page& GlobalLaunchShadow::HandIn::page_of(const GlobalRegion& region,
                                                                                             std::size_t cell) {
-    if (!page_ || page_->region != &region || cell - page_->first_cell >= kPageCells)
+    if (!page_ || page_->region != &region || cell - page_->first_cell >= Page::kCells)
         page_ = &launch_.page_of(region, cell);
-    return page_->cells[cell - page_->first_cell];
+    return *page_;
 }
 
 [[gnu::always_inline]] inline GlobalLaunchShadow::Party GlobalLaunchShadow::HandIn::party(
@@ -73,26 +73,30 @@ inline void GlobalLaunchShadow::keep_lowest(Party newcomer, Party& lowest, Party
 
 [[gnu::always_inline]] inline void GlobalLaunchShadow::HandIn::read(const GlobalRegion& region, std::size_t number,
                                                                     const GlobalAccessRecord& access) {
-    Cell& cell = cell_of(region, number);
+    Page& page = page_of(region, number);
+    const std::size_t cell = number - page.first_cell;
     const Party reader = party(access, recent_read_);
-    meet(reader, Deed::reads, cell.writer, Deed::writes, region, number);
+    meet(reader, Deed::reads, page.writers[cell], Deed::writes, region, number);
     if (meets_more_) [[unlikely]]
         launch_.meet_more(reader, Deed::reads, region, number);
-    keep_lowest(reader, cell.reader, cell.other_reader);
+    if (!page.readers) page.readers = std::make_unique<std::array<Readers, Page::kCells>>();
+    keep_lowest(reader, (*page.readers)[cell].lowest, (*page.readers)[cell].next);
 }
 
 [[gnu::always_inline]] inline void GlobalLaunchShadow::HandIn::write(const GlobalRegion& region, std::size_t number,
                                                                      const GlobalAccessRecord& access) {
-    Cell& cell = cell_of(region, number);
+    Page& page = page_of(region, number);
+    Party& known = page.writers[number - page.first_cell];
     const Party writer = party(access, recent_write_);
-    meet(writer, Deed::writes, cell.writer, Deed::writes, region, number);
-    if (cell.reader.known()) {
-        meet(writer, Deed::writes, cell.reader, Deed::reads, region, number);
-        meet(writer, Deed::writes, cell.other_reader, Deed::reads, region, number);
+    meet(writer, Deed::writes, known, Deed::writes, region, number);
+    if (page.readers) [[unlikely]] {
+        const Readers& readers = (*page.readers)[number - page.first_cell];
+        meet(writer, Deed::writes, readers.lowest, Deed::reads, region, number);
+        meet(writer, Deed::writes, readers.next, Deed::reads, region, number);
     }
     if (meets_more_) [[unlikely]]
         launch_.meet_more(writer, Deed::writes, region, number);
-    if (!cell.writer.known() || writer.block_after() < cell.writer.block_after()) cell.writer = writer;
+    if (!known.known() || writer.block_after() < known.block_after()) known = writer;
 }
 
 }  // namespace cpu

@@ -43,8 +43,8 @@ void GlobalLaunchShadow::end() {
     if (next_starts_after_wait_) running_.clear();
     for (const auto& [key, page] : pages_) {
         if (!page->region->written) continue;
-        for (std::size_t i = 0; i < kPageCells; ++i)
-            if (page->cells[i].writer.known())
+        for (std::size_t i = 0; i < Page::kCells; ++i)
+            if (page->writers[i].known())
                 page->region->written[page->first_cell + i].store(true, std::memory_order_relaxed);
     }
     // What was added to, was written before.
@@ -70,12 +70,12 @@ std::optional<GlobalLaunchShadow::Claim> GlobalLaunchShadow::claim(std::uintptr_
     if (address >= region.end) return std::nullopt;
     const std::size_t number = region.cell_of(address);
     if (std::optional<Claim> claim = listed_claim(region.address_of(number), reads)) return claim;
-    const auto page = pages_.find(region.address_of(number / kPageCells * kPageCells));
-    if (page == pages_.end()) return std::nullopt;
-    const Cell& cell = page->second->cells[number % kPageCells];
+    const Page* const page = known_page(region, number);
+    if (!page) return std::nullopt;
     const auto added = adders_.find(region.address_of(number));
-    const Party writer = cell.writer.known() || added == adders_.end() ? cell.writer : added->second[0];
-    const Party party = writer.known() || !reads ? writer : cell.reader;
+    const Party plain_writer = page->writers[number - page->first_cell];
+    const Party writer = plain_writer.known() || added == adders_.end() ? plain_writer : added->second[0];
+    const Party party = writer.known() || !reads ? writer : page->readers_of(number - page->first_cell).lowest;
     if (!party.known()) return std::nullopt;
     return Claim{.kernel = kernel_,
                  .wrote = writer.known(),
@@ -90,10 +90,16 @@ GlobalLaunchShadow::Party GlobalLaunchShadow::party(const Past& past, std::uint3
 }
 
 GlobalLaunchShadow::Page& GlobalLaunchShadow::page_of(const GlobalRegion& region, std::size_t cell) {
-    const std::size_t first = cell / kPageCells * kPageCells;
+    const std::size_t first = cell / Page::kCells * Page::kCells;
     std::unique_ptr<Page>& page = pages_[region.address_of(first)];
     if (!page) page = std::make_unique<Page>(Page{.region = &region, .first_cell = first});
     return *page;
+}
+
+/// Null: no block has read or written its cells.
+const GlobalLaunchShadow::Page* GlobalLaunchShadow::known_page(const GlobalRegion& region, std::size_t cell) const {
+    const auto page = pages_.find(region.address_of(cell / Page::kCells * Page::kCells));
+    return page == pages_.end() ? nullptr : page->second.get();
 }
 
 std::uint64_t GlobalLaunchShadow::number_of(const Instruction& instruction) {
@@ -108,11 +114,12 @@ std::uint64_t GlobalLaunchShadow::number_of(const Instruction& instruction) {
 
 /// Who adds meets those who read and write plainly, and they meet him.
 void GlobalLaunchShadow::HandIn::add(const GlobalRegion& region, std::size_t number, const GlobalAccessRecord& access) {
-    const Cell& cell = cell_of(region, number);
+    const Page& page = page_of(region, number);
+    const std::size_t cell = number - page.first_cell;
     const Party adder = party(access, recent_write_);
-    meet(adder, Deed::writes, cell.writer, Deed::writes, region, number);
-    meet(adder, Deed::writes, cell.reader, Deed::reads, region, number);
-    meet(adder, Deed::writes, cell.other_reader, Deed::reads, region, number);
+    meet(adder, Deed::writes, page.writers[cell], Deed::writes, region, number);
+    meet(adder, Deed::writes, page.readers_of(cell).lowest, Deed::reads, region, number);
+    meet(adder, Deed::writes, page.readers_of(cell).next, Deed::reads, region, number);
     std::array<Party, 2>& adders = launch_.adders_[region.address_of(number)];
     keep_lowest(adder, adders[0], adders[1]);
 }

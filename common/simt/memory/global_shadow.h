@@ -99,8 +99,8 @@ class GlobalLaunchShadow {
     AtomicBoard& board() { return board_; }
 
   private:
-    /// In one word: a cell needs three, and there is a cell for every element that kernels write. Put together by hand,
-    /// since the compiler masks what it puts into bit-fields.
+    /// In one word, for there is one for every element that kernels write. Put together by hand, since the compiler
+    /// masks what it puts into bit-fields.
     class Party {
       public:
         Party() = default;  ///< nobody
@@ -114,14 +114,18 @@ class GlobalLaunchShadow {
       private:
         std::uint64_t bits_ = 0;
     };
-    struct Cell {
-        Party writer, reader, other_reader;
+    struct Readers {
+        Party lowest, next;
     };
-    static constexpr std::size_t kPageCells = 256;
+    /// Neighbouring cells. Most of what a launch writes it never reads: readers get a place when the first one comes.
     struct Page {
+        static constexpr std::size_t kCells = 256;
         const GlobalRegion* region;
         std::size_t first_cell;
-        std::array<Cell, kPageCells> cells{};
+        std::array<Party, kCells> writers{};
+        std::unique_ptr<std::array<Readers, kCells>> readers{};
+
+        Readers readers_of(std::size_t number) const { return readers ? (*readers)[number] : Readers{}; }
     };
     struct Instruction {
         SourceSite site;
@@ -167,6 +171,7 @@ class GlobalLaunchShadow {
     std::optional<Claim> claim(std::uintptr_t address, bool reads) const;
     std::optional<Claim> listed_claim(std::uintptr_t cell_address, bool reads) const;
     Page& page_of(const GlobalRegion& region, std::size_t cell);
+    const Page* known_page(const GlobalRegion& region, std::size_t cell) const;
     std::uint64_t number_of(const Instruction& instruction);
     static void keep_lowest(Party newcomer, Party& lowest, Party& next);
     void meet_other_block(Party newcomer, Deed newcomer_does, Party other, Deed other_does, const GlobalRegion& region,

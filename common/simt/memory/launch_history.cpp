@@ -18,7 +18,8 @@ void GlobalLaunchShadow::HandIn::take(const GlobalRegion& region, std::size_t ce
     history.region = &region;
     history.cell = cell;
     const Page& page = launch_.page_of(region, cell);
-    const Cell& others = page.cells[cell - page.first_cell];
+    const Party writer = page.writers[cell - page.first_cell];
+    const Readers readers = page.readers_of(cell - page.first_cell);
     for (const ListedAccess& access : list.all()) {
         const Past past{block_, hands_over, access};
         const Party party = launch_.party(past);
@@ -26,9 +27,9 @@ void GlobalLaunchShadow::HandIn::take(const GlobalRegion& region, std::size_t ce
             if (other.known() && other.block_after() != party.block_after() && are_in_conflict(access.deed, deed))
                 launch_.meet_other_block(party, access.deed, other, deed, region, cell);
         };
-        meet(others.writer, Deed::writes);
-        meet(others.reader, Deed::reads);
-        meet(others.other_reader, Deed::reads);
+        meet(writer, Deed::writes);
+        meet(readers.lowest, Deed::reads);
+        meet(readers.next, Deed::reads);
         launch_.meet_history(past, history, gained);
     }
     for (const ListedAccess& access : list.all()) launch_.keep({block_, hands_over, access}, history);
@@ -228,9 +229,9 @@ bool GlobalLaunchShadow::is_update(const Conflict& c) const {
     if (c.later_deed != Deed::writes || c.earlier_deed != Deed::writes ||
         c.later.instruction() != c.earlier.instruction())
         return false;
-    const auto page = pages_.find(c.region->address_of(c.cell / kPageCells * kPageCells));
-    return page != pages_.end() && page->second->cells[c.cell % kPageCells].reader.known() &&
-           page->second->cells[c.cell % kPageCells].reader.instruction() == c.later.instruction();
+    const Page* const page = known_page(*c.region, c.cell);
+    const Party reader = page ? page->readers_of(c.cell - page->first_cell).lowest : Party();
+    return reader.known() && reader.instruction() == c.later.instruction();
 }
 
 std::string GlobalLaunchShadow::advice_for(const Conflict& c) const {
