@@ -31,17 +31,25 @@ RingDemo demo_of_this_program() {
     throw std::runtime_error("ring: no phase of this program has ring attention");
 }
 
-/// Whether this machine has GPUs, without a call of CUDA: the process that starts the ranks computes nothing.
-bool has_gpus() { return std::filesystem::exists("/dev/nvidia0"); }
+/// Whether this machine has so many GPUs, without a call of CUDA: the process that starts the ranks computes nothing.
+bool has_gpus(int count) {
+    for (int n = 0; n < count; ++n)
+        if (!std::filesystem::exists("/dev/nvidia" + std::to_string(n))) return false;
+    return true;
+}
 
-void settle(Options& options) {
+void settle(Options& options, const std::optional<distributed::Place>& place) {
     Plan& plan = options.plan;
-    const bool nccl = distributed::missing_for(distributed::EngineKind::nccl).empty();
-    plan.on_gpus =
-        options.device == DeviceChoice::cuda || (options.device == DeviceChoice::automatic && nccl && has_gpus());
+    const bool can_use_gpus = options.device != DeviceChoice::cpu && has_gpus(1) &&
+                              distributed::missing_for(distributed::EngineKind::nccl).empty();
+    // Ranks on other machines cannot be seen from here, and all must decide alike.
+    const bool each_has_one = has_gpus(place && !place->local ? 1 : plan.ranks);
+    plan.on_gpus = options.device == DeviceChoice::cuda || (can_use_gpus && each_has_one);
     const std::string missing =
         distributed::missing_for(plan.on_gpus ? distributed::EngineKind::nccl : distributed::EngineKind::gloo);
-    if (!missing.empty()) throw std::runtime_error("ring: " + missing);
+    const std::string too_few =
+        can_use_gpus && !each_has_one ? fmt::format("no GPU for each of {} ranks, and for CPUs ", plan.ranks) : "";
+    if (!missing.empty()) throw std::runtime_error("ring: " + too_few + missing);
     if (plan.on_gpus && (plan.link || !plan.trace.empty()))
         throw std::invalid_argument(
             "ring: --link and --trace follow ranks with CPU machines (--device cpu); on GPUs use Nsight Systems, since "
@@ -82,7 +90,7 @@ int be_rank(const distributed::Place& place, const Plan& plan) {
 int run(Options& options) {
     const std::optional<distributed::Place> place = distributed::place_in_environment();
     if (place) options.plan.ranks = place->ranks;
-    settle(options);
+    settle(options, place);
     const Plan& plan = options.plan;
     if (place) return be_rank(*place, plan);
     const std::vector<distributed::RankEnd> ends = distributed::launch_ranks(
@@ -159,7 +167,7 @@ void add_command(CLI::App& app, Action& action) {
         ->type_name("FILE");
     add_named(command, "--device", options->device,
               std::map<std::string, DeviceChoice>{{"cpu", DeviceChoice::cpu}, {"cuda", DeviceChoice::cuda}},
-              "cpu or cuda", "cuda where there are GPUs");
+              "cpu or cuda", "cuda where there is a GPU for each rank");
     command.callback([options, &action] { action = [options] { return run(*options); }; });
 }
 

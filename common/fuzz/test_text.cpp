@@ -128,6 +128,15 @@ void write_case(Writer& writer, const AttentionCase& c) {
     set("seed", c.seed, plain.seed, std::to_string(c.seed));
 }
 
+/// Ranks that are threads of one process talk through Gloo, which not every libtorch brings.
+void write_need_of_ranks(Writer& writer) {
+    writer.include("common/distributed/engine.h");
+    writer.include("common/reference/test_device.h");
+    writer.line("if (not_run_on_gpu(\"several ranks on threads need CPU tensors\") ||");
+    writer.line("    not_run_for_want_of(distributed::missing_for(distributed::EngineKind::gloo)))");
+    writer.line("    return;");
+}
+
 /// The function that a test calls.
 std::string callee(const Entry& entry) { return entry.name + (entry.form == Form::shared ? "_on_threads" : ""); }
 
@@ -353,6 +362,7 @@ std::string as_test(const Entry& entry, const Problem& p, const std::string& ori
         write_bad_call(writer, entry, p);
         return writer.text(camel_case(entry.name) + "Fuzz", camel_case("refuses " + p.bad_call), origin);
     }
+    if (entry.form == Form::shared && p.sharing.ranks > 1) write_need_of_ranks(writer);
     write_machine(writer, entry, p);
     write_case(writer, p.attention);
     if (entry.form == Form::softmax)

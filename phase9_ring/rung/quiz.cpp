@@ -22,7 +22,7 @@ std::int64_t work(Parts parts, std::int64_t length, int rank, int step, int rank
 }
 
 std::string ring_command(int ranks, std::int64_t length, const std::string& more) {
-    return fmt::format("./ladder ring --ranks {} --tokens {} --way ring {}", ranks, length, more);
+    return fmt::format("./ladder ring --device cpu --ranks {} --tokens {} --way ring {}", ranks, length, more);
 }
 
 const char* const kBlocks = "blocks(), which the ring asks at every step";

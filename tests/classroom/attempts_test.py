@@ -1,12 +1,14 @@
 """What somebody writes who has nearly understood it, and what the judge then says: the check that fails, and words that help. The
 attempts lie in the phases, <phase>/rung/attempts.py.
 
-  python3 attempts_test.py [PHASE.Attempts[.TEST]…]      LADDER_BUILD_DIR says where the judge is
+  python3 attempts_test.py [PHASE | PHASE.Attempts.TEST]…      LADDER_BUILD_DIR says where the judge is
 
-If none is named: all of them, or one part where LADDER_TEST_ALL is K/N, as `./ladder test --all --part K/N` sets it.
+Those of the phases that are named, or of all; of these one part where LADDER_TEST_ALL is K/N, as `./ladder test --all --part K/N` sets
+it. A test that is named is run in any case.
 """
 
 import importlib.util
+import os
 import pathlib
 import sys
 import unittest
@@ -29,11 +31,22 @@ SCRIPTS = {phase: script(phase) for phase in exercises.phases() if (ROOT / phase
 globals().update(SCRIPTS)  # so that a name on the command line finds them
 
 
-def load_tests(loader, tests, _):
-    attempts = [test for module in SCRIPTS.values() for test in loader.loadTestsFromTestCase(module.Attempts)]
-    tests.addTests(share.of(attempts))
+def todays(phases):
+    """Of the attempts of all phases one part, and of that what these phases have."""
+    loader = unittest.defaultTestLoader
+    attempts = [(phase, test) for phase, module in SCRIPTS.items() for test in loader.loadTestsFromTestCase(module.Attempts)]
+    return [test for phase, test in share.of(attempts) if phase in phases]
+
+
+def load_tests(_, tests, __):
+    tests.addTests(todays(PHASES))
     return tests
 
 
+PHASES = [argument for argument in sys.argv[1:] if argument in SCRIPTS] or list(SCRIPTS)
+
 if __name__ == "__main__":
-    unittest.main()
+    if not todays(PHASES):
+        print(f"NOT RUN: {', '.join(PHASES)}: part {os.environ['LADDER_TEST_ALL']} of the attempts has none of them")
+        sys.exit(77)
+    unittest.main(argv=[argument for argument in sys.argv if argument not in SCRIPTS])

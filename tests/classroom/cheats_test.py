@@ -56,7 +56,7 @@ class Cheats(unittest.TestCase):
 
     def test_endless_loop(self):
         begun = processor_seconds()
-        verdict = self.judged(self.in_kernel("volatile int n = 0; while (n == 0) { }"))
+        verdict = self.judged(self.in_kernel("volatile int n = 0; while (n == 0) { }"), jobs=2)
         self.assert_nothing(verdict, "without end", "did not come to an end")
         self.assertLess(processor_seconds() - begun, 15)
         self.assertFalse(any(check.ran for check in verdict.checks[1:]))

@@ -156,7 +156,8 @@ class QuickRun(unittest.TestCase):
             self.assertNotIn("![", text)
             (place / "ladder.svg").write_text("<svg/>")
             self.assertIn("(docs/results/some_gpu/ladder.svg)", speed_table.section(root, f"{root}/README.md"))
-            rows = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith("| phase")]
+            # Rows without a phase are what PyTorch's kernels reach in 16 bits. Newer ones have some for the CPU, too.
+            rows = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith(("| phase", "| –"))]
             headlines = [m for case, m in self.measurements("rung") if "headline" in case["sweeps"]]
             self.assertEqual(len(rows), len(headlines))
 

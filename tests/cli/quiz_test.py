@@ -99,10 +99,15 @@ class Commands(unittest.TestCase):
                 self.assertIn(word, result.stdout + result.stderr, arguments)
 
     def test_shown_commands_run_and_are_about_the_same_entry(self):
+        not_run = set()
         with tempfile.TemporaryDirectory() as folder:
             for command, question in shown_commands("./ladder "):
                 with self.subTest(command=command):
                     result = run(*command.split()[1:], cwd=folder)
+                    if missing := re.search(r"this program was built without Gloo.*", result.stderr):
+                        self.assertIn(" ring ", command)
+                        not_run.add(f"NOT RUN: quiz_test: shown commands of phase 9: {missing[0]}")
+                        continue
                     self.assertEqual(result.returncode, 0, result.stderr)
                     if question["id"] == "1.one-key-more":
                         self.assertIn("cudaFuncSetAttribute gave cudaErrorInvalidValue", result.stdout)
@@ -116,6 +121,7 @@ class Commands(unittest.TestCase):
                             self.assertIn(f"  {sent[1]}", result.stdout)
                     else:
                         self.assertIn(question["source"].split()[0], result.stdout)
+        print("\n".join(not_run))
 
 
 class Python(unittest.TestCase):

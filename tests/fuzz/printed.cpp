@@ -427,6 +427,7 @@ TEST(PlainBackwardFuzz, F32B2Q5K65D16TopLeftWithAndWithoutBatchNeighbours) {
 #include <cmath>
 
 #include "common/attention/outputs.h"
+#include "common/distributed/engine.h"
 #include "common/reference/checks.h"
 #include "common/reference/test_device.h"
 #include "phase9_ring/on_threads.h"
@@ -439,6 +440,9 @@ using namespace reference;
 // Found by ./ladder fuzz --seed 1 --problem 2.
 TEST(RingAttentionFuzz, F32Q5K7D8BottomRight3Ranks) {
     const PoisonOutputs poison_outputs;
+    if (not_run_on_gpu("several ranks on threads need CPU tensors") ||
+        not_run_for_want_of(distributed::missing_for(distributed::EngineKind::gloo)))
+        return;
     AttentionCase problem;
     problem.query_length = 5;
     problem.key_length = 7;
@@ -458,6 +462,7 @@ TEST(RingAttentionFuzz, F32Q5K7D8BottomRight3Ranks) {
 #include <cmath>
 
 #include "common/attention/outputs.h"
+#include "common/distributed/engine.h"
 #include "common/reference/call_memory.h"
 #include "common/reference/checks.h"
 #include "common/reference/test_device.h"
@@ -472,6 +477,9 @@ using namespace reference;
 // Found by ./ladder fuzz --seed 1 --problem 2.
 TEST(RingAttentionFuzz, F32Q5K7D8BottomRight3RanksZigzagCalledTwice) {
     const PoisonOutputs poison_outputs;
+    if (not_run_on_gpu("several ranks on threads need CPU tensors") ||
+        not_run_for_want_of(distributed::missing_for(distributed::EngineKind::gloo)))
+        return;
     AttentionCase problem;
     problem.query_length = 5;
     problem.key_length = 7;
