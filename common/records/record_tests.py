@@ -2,7 +2,7 @@
 """Runs every test of a build folder and records what came of it: on which system, at which commit, and when.
 
   python3 common/records/record_tests.py --out docs/results/cpu/test.txt
-  python3 common/records/record_tests.py --out docs/results/h200/test.txt --of tests.xml --commit bfd266a --system "Ubuntu 24.04, x86_64"
+  python3 common/records/record_tests.py --out docs/results/h200x2/test.txt --of tests.xml --commit 472fdad --system "Ubuntu 24.04, x86_64"
 
 The second records a run that is over, perhaps another machine's: tests.xml is what CTest wrote there. The exit code is 0 only if
 nothing failed.

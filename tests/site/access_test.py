@@ -8,6 +8,7 @@ Exits with 77, and says what is missing, where there is no site, no Chromium, or
   python3 -m pip install --no-deps --target OUTPUT/axe axe-playwright-python
 """
 
+import os
 import pathlib
 import sys
 import tempfile
@@ -96,9 +97,9 @@ class Checker(unittest.TestCase):
 
 
 def missing():
-    needed = [] if SITE.exists() else [f"the site ({SITE}: ./ladder docs builds it)"]
+    needed = [] if SITE.exists() else ["site (`./ladder docs` builds it)"]
     if not AXE.exists():
-        needed.append(f"axe-core (python3 -m pip install --no-deps --target {OUTPUT / 'axe'} axe-playwright-python)")
+        needed.append(f"axe-core (python3 -m pip install --no-deps --target {os.path.relpath(OUTPUT / 'axe', REPOSITORY)} axe-playwright-python)")
     return needed + webdriver.missing()
 
 
