@@ -79,7 +79,8 @@ inline void GlobalLaunchShadow::keep_lowest(Party newcomer, Party& lowest, Party
     meet(reader, Deed::reads, page.writers[cell], Deed::writes, region, number);
     if (meets_more_) [[unlikely]]
         launch_.meet_more(reader, Deed::reads, region, number);
-    if (!page.readers) page.readers = std::make_unique<std::array<Readers, Page::kCells>>();
+    if (!page.readers) [[unlikely]]
+        give_readers(page);
     keep_lowest(reader, (*page.readers)[cell].lowest, (*page.readers)[cell].next);
 }
 

@@ -31,6 +31,26 @@ GlobalLaunchShadow::GlobalLaunchShadow(const char* kernel, dim3 grid, Running ru
       starts_early_(!running_.empty()),
       regions_(global_regions()) {}
 
+// 4 million elements, more than the kernels of a lesson write: 32 MiB, and twice that for readers.
+constexpr std::size_t kMostSparePages = 1 << 14;
+
+Spare<GlobalLaunchShadow::Page>& GlobalLaunchShadow::spare_pages() {
+    static Spare<Page> pages(kMostSparePages);
+    return pages;
+}
+
+Spare<GlobalLaunchShadow::Page::AllReaders>& GlobalLaunchShadow::spare_readers() {
+    static Spare<Page::AllReaders> readers(kMostSparePages);
+    return readers;
+}
+
+GlobalLaunchShadow::~GlobalLaunchShadow() {
+    for (auto& [key, page] : pages_) {
+        if (page->readers) spare_readers().keep(std::move(page->readers));
+        spare_pages().keep(std::move(page));
+    }
+}
+
 GlobalLaunchShadow::Running GlobalLaunchShadow::running_after(std::shared_ptr<const GlobalLaunchShadow> last) {
     if (!last) return {};
     Running running{last};
@@ -92,8 +112,18 @@ GlobalLaunchShadow::Party GlobalLaunchShadow::party(const Past& past, std::uint3
 GlobalLaunchShadow::Page& GlobalLaunchShadow::page_of(const GlobalRegion& region, std::size_t cell) {
     const std::size_t first = cell / Page::kCells * Page::kCells;
     std::unique_ptr<Page>& page = pages_[region.address_of(first)];
-    if (!page) page = std::make_unique<Page>(Page{.region = &region, .first_cell = first});
+    if (!page) {
+        page = spare_pages().take();
+        page->region = &region;
+        page->first_cell = first;
+        page->writers.fill({});
+    }
     return *page;
+}
+
+void GlobalLaunchShadow::give_readers(Page& page) {
+    page.readers = spare_readers().take();
+    page.readers->fill({});
 }
 
 /// Null: no block has read or written its cells.

@@ -23,6 +23,7 @@
 #include "common/simt/memory/hand_over.h"
 #include "common/simt/memory/listed_access.h"
 #include "common/simt/memory/reader_list.h"
+#include "common/simt/memory/spare.h"
 #include "common/simt/memory/tensor_names.h"
 #include "common/simt/memory/thread_clocks.h"
 #include "common/simt/report/fault_handler.h"
@@ -57,6 +58,7 @@ class GlobalLaunchShadow {
     GlobalLaunchShadow(const char* kernel, dim3 grid, Running running);
     GlobalLaunchShadow(const GlobalLaunchShadow&) = delete;
     GlobalLaunchShadow& operator=(const GlobalLaunchShadow&) = delete;
+    ~GlobalLaunchShadow();
 
     /// A block's turn to say what it touched: see global_hand_in.h.
     class HandIn;
@@ -120,10 +122,11 @@ class GlobalLaunchShadow {
     /// Neighbouring cells. Most of what a launch writes it never reads: readers get a place when the first one comes.
     struct Page {
         static constexpr std::size_t kCells = 256;
+        using AllReaders = std::array<Readers, kCells>;
         const GlobalRegion* region;
         std::size_t first_cell;
-        std::array<Party, kCells> writers{};
-        std::unique_ptr<std::array<Readers, kCells>> readers{};
+        std::array<Party, kCells> writers;
+        std::unique_ptr<AllReaders> readers;
 
         Readers readers_of(std::size_t number) const { return readers ? (*readers)[number] : Readers{}; }
     };
@@ -170,7 +173,10 @@ class GlobalLaunchShadow {
 
     std::optional<Claim> claim(std::uintptr_t address, bool reads) const;
     std::optional<Claim> listed_claim(std::uintptr_t cell_address, bool reads) const;
+    static Spare<Page>& spare_pages();
+    static Spare<Page::AllReaders>& spare_readers();
     Page& page_of(const GlobalRegion& region, std::size_t cell);
+    static void give_readers(Page& page);
     const Page* known_page(const GlobalRegion& region, std::size_t cell) const;
     std::uint64_t number_of(const Instruction& instruction);
     static void keep_lowest(Party newcomer, Party& lowest, Party& next);
