@@ -7,7 +7,7 @@ namespace simt {
 namespace {
 
 constexpr std::int64_t kMostExtent = std::int64_t{1} << 32, kStrideLimit = std::int64_t{1} << 40;
-constexpr int kMostBox = 256, kMostStep = 8, kPiece = 16;
+constexpr int kMostBox = 256, kMostStep = 8, kMultiple = 16;
 
 /// "tensor map of K: <rule>, given <what>; <what to do>"
 [[noreturn]] void refuse(const char* name, const std::string& rule, const std::string& given,
@@ -26,9 +26,9 @@ void check_strides(TensorMapShape& map, const char* name) {
     for (int d = 0; d + 1 < map.rank; ++d) {
         std::int64_t& stride = map.byte_strides[std::size_t(d)];
         // Nobody ever takes a step along a dimension of one element, and libtorch puts any number there.
-        if (map.extents[std::size_t(d)] == 1) stride = kPiece;
+        if (map.extents[std::size_t(d)] == 1) stride = kMultiple;
         const std::string given = of_dimension("the stride", d) + " is " + bytes(stride);
-        if (stride % kPiece != 0)
+        if (stride % kMultiple != 0)
             refuse(name, "all strides but the last are multiples of 16 bytes", given,
                    "Pad the rows, or copy the tensor to one that is contiguous");
         if (stride < 0 || stride >= kStrideLimit)
@@ -57,7 +57,7 @@ void check_box(const TensorMapShape& map, const char* name) {
     const std::string given = "a row of the box, " + std::to_string(map.box[std::size_t(last)]) + " elements of " +
                               std::to_string(map.element_bytes) + (map.element_bytes == 1 ? " byte" : " bytes") +
                               ", has " + bytes(row);
-    if (row % kPiece != 0) refuse(name, "the rows of a box are multiples of 16 bytes", given, "Choose a wider box");
+    if (row % kMultiple != 0) refuse(name, "the rows of a box are multiples of 16 bytes", given, "Choose a wider box");
     const int span = int(swizzle_span(map.swizzle));
     if (map.swizzle != Swizzle::none && row > span)
         refuse(name, std::string("with a ") + name_of(map.swizzle) + " the rows of a box have at most " + bytes(span),
@@ -91,9 +91,9 @@ void set_box(TensorMapShape& map, const char* name, const int* box, const int* s
         map.steps[std::size_t(d)] = steps[d];
     }
     const auto address = reinterpret_cast<std::uintptr_t>(map.data);
-    if (address == 0 || address % kPiece != 0)
+    if (address == 0 || address % kMultiple != 0)
         refuse(name, "the tensor begins at a multiple of 16 bytes",
-               address == 0 ? "no address" : "an address " + bytes(std::int64_t(address % kPiece)) + " beyond one",
+               address == 0 ? "no address" : "an address " + bytes(std::int64_t(address % kMultiple)) + " beyond one",
                "Slices may begin anywhere: give the map the whole tensor, and the slice's place as coordinates");
     for (int d = 0; d < map.rank; ++d)
         if (const std::int64_t extent = map.extents[std::size_t(d)]; extent < 1 || extent > kMostExtent)
