@@ -139,16 +139,6 @@ std::string short_figure(double value) {
     return value < 1000 ? fmt::format("{:.3g}", value) : fmt::format("{:.0f}", value);
 }
 
-/// Where above a bar a line of text finds room between the lines of the peers, in percent of the ceiling.
-double free_height(double bar, std::vector<double> lines) {
-    constexpr double kTextHeight = 7;
-    std::ranges::sort(lines);
-    double height = bar;
-    for (const double line : lines)
-        if (line > height - 1 && line < height + kTextHeight) height = line;
-    return height;
-}
-
 Plot ladder_chart(const Report& report) {
     Plot plot{.file = "ladder.svg", .title = "The ladder on " + place_of(report)};
     std::vector<LadderRung> rungs = ladder_rungs(report);
@@ -157,34 +147,33 @@ Plot ladder_chart(const Report& report) {
         plot.not_drawn = "no rung was measured beside its ceiling";
         return plot;
     }
-    std::string bars, labels, tics;
+    // From the bottom up, a row for each: names, bars, and the rates in a column of their own.
+    std::string bars, rates, names;
     std::map<std::string, std::string> peers;  // name to data
     for (std::size_t i = 0; i < rungs.size(); ++i) {
         const auto& [result, rung] = rungs[i];
-        const double share = 100 * report.share_of_ceiling(*result, *rung);
-        bars += fmt::format("{} {:.6g} 0x{}\n", i, share, colour_of(rung->name).substr(1));
-        tics += fmt::format("{}'{}' {}", i ? ", " : "", rung->name, i);
-        std::vector<double> beside;
-        for (const Measurement& m : result->measurements) {
-            if (m.role != Role::peer || !m.available()) continue;
-            beside.push_back(100 * report.share_of_ceiling(*result, m));
-            peers[m.name] += fmt::format("{:.2f} {:.6g}\n", double(i) - 0.42, beside.back());
-        }
-        labels += fmt::format("set label \"{} {:.1}\" at {},{:.6g} center offset 0,0.6 textcolor rgb '{}' font ',12'\n",
-                              short_figure(rung->rate(result->unit())), name_of(result->unit()), i,
-                              free_height(share, beside), kInk);
+        bars += fmt::format("{} {:.6g} 0x{}\n", i, 100 * report.share_of_ceiling(*result, *rung),
+                            colour_of(rung->name).substr(1));
+        names += fmt::format("{}'{}' {}", i ? ", " : "", rung->name, i);
+        rates += fmt::format("set label \"{} {}\" at graph 1.2,first {} right textcolor rgb '{}'\n",
+                             short_figure(rung->rate(result->unit())), name_of(result->unit()), i, kInk);
+        for (const Measurement& m : result->measurements)
+            if (m.role == Role::peer && m.available())
+                peers[m.name] +=
+                    fmt::format("{:.6g} {:.2f}\n", 100 * report.share_of_ceiling(*result, m), double(i) - 0.42);
     }
-    plot.script = opening(1000, 600, plot.title) + labels + "$bars << END\n" + bars + "END\n";
+    plot.script = opening(1000, 170 + 24 * int(rungs.size()), plot.title) + rates + "$bars << END\n" + bars + "END\n";
     for (const auto& [name, data] : peers) plot.script += fmt::format("$peer_{} << END\n{}END\n", name, data);
     plot.script += fmt::format(
-        "set ylabel \"percent of the ceiling: copy (softmax),\\nstream of reads (one query), GEMM (the rest)\"\n"
-        "set xtics rotate by 30 right ({})\nset xrange [-0.6:{}]\nset yrange [0:*]\nset offsets 0,0,graph 0.12,0\n"
-        "set xlabel 'on the bars: G is GB/s, T is TFLOP/s'\nset key below height 1\nset rmargin 3\n"
-        "plot $bars using 1:2:(0.7):3 with boxes fillstyle solid 0.75 linecolor rgb variable notitle",
-        tics, double(rungs.size()) - 0.4);
+        "set xlabel 'percent of the ceiling: copy (softmax), stream of reads (one query), GEMM (the rest)'\n"
+        "set grid noytics\nset ytics scale 0 ({})\nset yrange [-0.6:{}]\nset xrange [0:*]\n"
+        "set key below height 1\nset rmargin 18\n"
+        "plot $bars using (0):1:(0):2:($1-0.35):($1+0.35):3 with boxxyerror fillstyle solid 0.75 linecolor rgb "
+        "variable notitle",
+        names, double(rungs.size()) - 0.4);
     for (const auto& [name, data] : peers)
         plot.script += fmt::format(
-            ", $peer_{0} using 1:2:(0.84):(0) with vectors nohead linewidth 2.4 linecolor rgb '{1}' title '{0}'", name,
+            ", $peer_{0} using 1:2:(0):(0.84) with vectors nohead linewidth 2.4 linecolor rgb '{1}' title '{0}'", name,
             colour_of(name));
     plot.script += "\n";
     return plot;
