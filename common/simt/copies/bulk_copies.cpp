@@ -20,6 +20,9 @@ std::string shape_text(int rows, int columns) {
 
 }  // namespace
 
+BulkCopies::BulkCopies(Block& block) : block_(block) {}
+BulkCopies::~BulkCopies() = default;
+
 void BulkCopies::start_block(int threads) { threads_.assign(std::size_t(threads), {}); }
 
 void BulkCopies::fail(Fault fault, SourceSite site, std::string what, std::string advice) const {

@@ -24,7 +24,8 @@ inline namespace cpu {
 /// both at any time in between. Additions are stores that may meet each other.
 class BulkCopies final : public Companion {
   public:
-    explicit BulkCopies(Block& block) : block_(block) {}
+    explicit BulkCopies(Block& block);
+    ~BulkCopies() override;
 
     /// A copy of a box, by the running thread.
     struct Box {

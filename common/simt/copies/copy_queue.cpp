@@ -12,6 +12,9 @@
 namespace simt {
 inline namespace cpu {
 
+CopyQueue::CopyQueue(Block& block) : block_(block) {}
+CopyQueue::~CopyQueue() = default;
+
 void CopyQueue::start_block(int threads) {
     threads_.resize(std::size_t(threads));
     for (Thread& thread : threads_) {

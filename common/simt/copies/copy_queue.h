@@ -30,7 +30,8 @@ class CopyQueue final : public Companion {
         SourceSite site;
     };
 
-    explicit CopyQueue(Block& block) : block_(block) {}
+    explicit CopyQueue(Block& block);
+    ~CopyQueue() override;
 
     void start_block(int threads) override;
 

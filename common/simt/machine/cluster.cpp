@@ -47,6 +47,9 @@ bool ClusterVisitor::has_shown(int who, std::uint32_t interval) const {
     return from_.clocks().has_shown(from_.thread(), who, interval);
 }
 
+Cluster::Cluster(std::vector<std::uint64_t> numbers) : numbers_(std::move(numbers)) {}
+Cluster::~Cluster() = default;
+
 void Cluster::add(Block& block) {
     blocks_.push_back(&block);
     threads_.emplace_back(std::size_t(block.threads()));

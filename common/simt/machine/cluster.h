@@ -44,7 +44,8 @@ class ClusterVisitor final : public SharedMemory::Visitor {
 class Cluster final : public Awaited {
   public:
     /// `numbers`: of its blocks in the grid, by rank.
-    explicit Cluster(std::vector<std::uint64_t> numbers) : numbers_(std::move(numbers)) {}
+    explicit Cluster(std::vector<std::uint64_t> numbers);
+    ~Cluster();
 
     /// The next block, in the order of ranks.
     void add(Block& block);

@@ -10,6 +10,9 @@ inline namespace cpu {
 /// What instructions of one kind keep beside the block that a worker runs, such as the asynchronous copies that its
 /// threads have under way. A block makes one when the first of its threads asks for it (Block::companion), and keeps it
 /// for the blocks after it; so the machine need not know what kinds there are.
+///
+/// Its constructor and destructor stand in its .cpp file, as those of the machine's other parts do: inline, every file
+/// with a kernel would compile them for all their members, containers and all, which took it half a second.
 class Companion {
   public:
     virtual ~Companion() = default;

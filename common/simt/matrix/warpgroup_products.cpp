@@ -65,6 +65,9 @@ void begin_multiply(Block& block, int warpgroup, const std::array<const void*, k
     block.companion<WarpgroupProducts>().begin(warpgroup, calls_of(arguments));
 }
 
+WarpgroupProducts::WarpgroupProducts(Block& block) : block_(block) {}
+WarpgroupProducts::~WarpgroupProducts() = default;
+
 void WarpgroupProducts::start_block(int threads) {
     warpgroups_ = std::vector<Warpgroup>(std::size_t(threads + kWarpgroup - 1) / kWarpgroup);
     lost_.assign(std::size_t(threads), {});

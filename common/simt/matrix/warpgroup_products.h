@@ -36,7 +36,8 @@ struct ProductResult {
 /// after their waits.
 class WarpgroupProducts final : public Companion {
   public:
-    explicit WarpgroupProducts(Block& block) : block_(block) {}
+    explicit WarpgroupProducts(Block& block);
+    ~WarpgroupProducts() override;
 
     void start_block(int threads) override;
     void thread_returns() override;

@@ -18,6 +18,9 @@ constexpr std::uintptr_t kNoChunk = UINTPTR_MAX;  // 0 is the first one of a ten
 
 }  // namespace
 
+GlobalShadow::GlobalShadow(FaultHandler& faults) : faults_(faults) {}
+GlobalShadow::~GlobalShadow() = default;
+
 void GlobalShadow::start_block(GlobalLaunchShadow& launch, std::uint64_t block) {
     if (launch.number() != launch_number_) {
         launch_number_ = launch.number();

@@ -223,7 +223,8 @@ class GlobalLaunchShadow {
 /// SharedMemory for intervals. Memory that kernels only read costs two comparisons an access.
 class GlobalShadow {
   public:
-    explicit GlobalShadow(FaultHandler& faults) : faults_(faults) {}
+    explicit GlobalShadow(FaultHandler& faults);
+    ~GlobalShadow();
 
     void start_block(GlobalLaunchShadow& launch, std::uint64_t block);
 

@@ -36,6 +36,10 @@ bool includes(const ClockPtr& one, const ClockPtr& other) {
 
 }  // namespace
 
+Knowledge::Knowledge(std::uint64_t block, BlockClock clock, BlockClock shown)
+    : items_{{block, std::make_shared<const BlockClock>(std::move(clock)),
+              shown.empty() ? nullptr : std::make_shared<const BlockClock>(std::move(shown))}} {}
+
 const Knowledge::Item* Knowledge::item_of(std::uint64_t block) const {
     const auto item = std::ranges::lower_bound(items_, block, {}, &Item::block);
     return item != items_.end() && item->block == block ? &*item : nullptr;

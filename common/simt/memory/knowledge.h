@@ -23,9 +23,7 @@ class Knowledge {
   public:
     /// Of one block alone. `shown`: what of its past in global memory has been shown to the asynchronous proxy; empty:
     /// nothing.
-    Knowledge(std::uint64_t block, BlockClock clock, BlockClock shown = {})
-        : items_{{block, std::make_shared<const BlockClock>(std::move(clock)),
-                  shown.empty() ? nullptr : std::make_shared<const BlockClock>(std::move(shown))}} {}
+    Knowledge(std::uint64_t block, BlockClock clock, BlockClock shown = {});
 
     /// Whether that includes what a thread of a block did in one of its intervals.
     bool covers(std::uint64_t block, int thread, std::uint32_t interval) const {

@@ -14,6 +14,9 @@
 namespace simt {
 inline namespace cpu {
 
+SharedMemory::SharedMemory(Owner& owner) : owner_(owner) {}
+SharedMemory::~SharedMemory() = default;
+
 void SharedMemory::Free::operator()(std::byte* p) const { std::free(p); }
 
 void SharedMemory::start_block(std::size_t bytes) {

@@ -86,7 +86,8 @@ class SharedMemory {
         ~Visitor() = default;
     };
 
-    explicit SharedMemory(Owner& owner) : owner_(owner) {}
+    explicit SharedMemory(Owner& owner);
+    ~SharedMemory();
 
     /// What a name in a message stands for: one tile carved from an arena.
     struct Region {

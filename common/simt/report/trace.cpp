@@ -25,6 +25,8 @@ TraceLog::~TraceLog() { innermost = outer_; }
 
 TraceLog* TraceLog::active() { return innermost; }
 
+void TraceLog::begin_launch(LaunchTrace launch) { launches_.push_back(std::move(launch)); }
+
 bool TraceLog::wants_block(std::uint64_t number) const {
     if (!wanted_.blocks.empty()) return std::ranges::find(wanted_.blocks, number) != wanted_.blocks.end();
     return used_bytes_ + largest_block_ <= wanted_.budget_bytes;

@@ -113,7 +113,7 @@ class TraceLog {
 
     /// The log that hears the calling thread's launches; null if there is none.
     static TraceLog* active();
-    void begin_launch(LaunchTrace launch) { launches_.push_back(std::move(launch)); }
+    void begin_launch(LaunchTrace launch);
     bool wants_block(std::uint64_t number) const;
     void end_block(TracedBlock block);
     /// For a fault that came to light when the block was over: marks the block's last moment with an access at `site`.

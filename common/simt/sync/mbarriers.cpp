@@ -14,6 +14,9 @@ std::string thread_name(int thread) { return "thread " + std::to_string(thread);
 
 }  // namespace
 
+Mbarriers::Mbarriers(Block& block) : block_(block) {}
+Mbarriers::~Mbarriers() = default;
+
 void Mbarriers::misused(SourceSite site, std::string what, std::string advice, Witness second) const {
     block_.fail({.fault = Fault::barrier_misuse,
                  .first = here(site),

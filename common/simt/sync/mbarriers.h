@@ -41,7 +41,8 @@ class Mbarriers final : public Companion {
         Witness issued{};  ///< by whom; bring() fills it in
     };
 
-    explicit Mbarriers(Block& block) : block_(block) {}
+    explicit Mbarriers(Block& block);
+    ~Mbarriers() override;
 
     // Each is called for the running thread, with where the barrier lies in shared memory. Threads of other blocks of
     // the cluster may arrive, and bring.

@@ -22,6 +22,9 @@ std::string threads_in(const std::bitset<1024>& who) {
 
 }  // namespace
 
+NamedBarriers::NamedBarriers(Block& block) : block_(block) {}
+NamedBarriers::~NamedBarriers() = default;
+
 NamedBarriers::Barrier& NamedBarriers::come_to(const char* call, int id, int threads, SourceSite site) {
     const std::string me = "thread " + std::to_string(block_.thread()),
                       did = std::string(call) + "(" + std::to_string(id) + ", " + std::to_string(threads) + ")";

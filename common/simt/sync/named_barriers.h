@@ -18,7 +18,8 @@ inline namespace cpu {
 /// call does.)
 class NamedBarriers final : public Companion {
   public:
-    explicit NamedBarriers(Block& block) : block_(block) {}
+    explicit NamedBarriers(Block& block);
+    ~NamedBarriers() override;
 
     /// The running thread comes to barrier `id`, which is for so many threads.
     void arrive(int id, int threads, SourceSite site);

@@ -16,6 +16,9 @@ const Block::WarpgroupInstruction RegisterPool::kRelease{
     }};
 const Block::WarpgroupInstruction RegisterPool::kClaim{"setmaxnreg.inc", kRelease.run};
 
+RegisterPool::RegisterPool(Block& block) : block_(block) {}
+RegisterPool::~RegisterPool() = default;
+
 void RegisterPool::start_block(int threads) {
     // The hardware gives each warp what it asks for in one go, so a warp that is not full takes as much as a full one.
     const int warps = (threads + 31) / 32, share = std::min(kRegisters / (warps * 32) / kStep * kStep, kMost);

@@ -22,7 +22,8 @@ class RegisterPool final : public Companion, public Awaited {
     static constexpr int kRegisters = 64 * 1024;
     static constexpr int kStep = 8, kFewest = 24, kMost = 256;
 
-    explicit RegisterPool(Block& block) : block_(block) {}
+    explicit RegisterPool(Block& block);
+    ~RegisterPool() override;
 
     void start_block(int threads) override;
     void thread_returns() override {}
