@@ -5,41 +5,22 @@
 #include <functional>
 #include <iterator>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "common/simt/machine/worker_watch.h"
+#include "common/simt/memory/spare.h"
 #include "common/simt/report/trace.h"
 
 namespace simt {
 inline namespace cpu {
 namespace {
 
+constexpr std::size_t kMostSpareBlocks = 256;  // the machines with most cores have no more workers
+
 /// Blocks own stacks and shadow memory that are costly to map, so they outlive the launch and are lent to its workers.
-class BlockPool {
-  public:
-    std::unique_ptr<Block> take() {
-        const std::scoped_lock lock(mutex_);
-        if (free_.empty()) return std::make_unique<Block>();
-        std::unique_ptr<Block> block = std::move(free_.back());
-        free_.pop_back();
-        return block;
-    }
-    void give_back(std::unique_ptr<Block> block) {
-        const std::scoped_lock lock(mutex_);
-        if (free_.size() < kMostKept) free_.push_back(std::move(block));
-    }
-
-  private:
-    static constexpr std::size_t kMostKept = 256;  // the machines with most cores have no more workers
-
-    std::mutex mutex_;
-    std::vector<std::unique_ptr<Block>> free_;
-};
-
-BlockPool& pool() {
-    static BlockPool instance;
+Spare<Block>& pool() {
+    static Spare<Block> instance(kMostSpareBlocks);
     return instance;
 }
 
@@ -65,7 +46,7 @@ class Crew {
         for (auto* blocks : {&begun_, &ended_, &spare_})
             for (std::unique_ptr<Block>& block : *blocks) {
                 block->end_launch();
-                pool().give_back(std::move(block));
+                pool().keep(std::move(block));
             }
     }
     Crew(const Crew&) = delete;
