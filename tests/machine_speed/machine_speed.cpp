@@ -1,8 +1,9 @@
 // What the CPU machine costs: the same kernels with all checks, without, and the same arithmetic in plain nested loops.
 //
 // One worker. The three take turns, round after round, so that whatever else the processor does meets all of them
-// alike; the median over the rounds counts, and its spread is shown. Every result is compared with the plain loops'
-// before anything is timed.
+// alike; the median over the rounds counts, and its spread is shown. Where a neighbour slows the processor down for
+// seconds, whole rounds are slow: so two contestants are compared round by round, and the median of those ratios
+// counts. Every result is compared with the plain loops' before anything is timed.
 //
 // Plain loops never switch between threads; the machine does, each time that a thread meets the others of its warp or
 // block at a barrier or in a warp collective. How often, and what one such meeting costs, is measured too, and so its
@@ -130,11 +131,29 @@ struct Time {
     double median, fastest, slowest;  // milliseconds
 };
 
+using Samples = std::vector<double>;  // milliseconds, round by round
+
+double median(Samples samples) {
+    std::ranges::sort(samples);
+    return samples[samples.size() / 2];
+}
+
+Time time_of(const Samples& samples) {
+    const auto [fastest, slowest] = std::ranges::minmax(samples);
+    return {median(samples), fastest, slowest};
+}
+
 struct Outcome {
     std::string kernel, problem;
-    std::array<Time, 3> times;
+    std::array<Samples, 3> samples;
     std::uint64_t meetings;  // of one thread with the others of its warp or block
-    double ratio(Contestant a, Contestant b) const { return times[a].median / times[b].median; }
+
+    Time time(Contestant contestant) const { return time_of(samples[contestant]); }
+    double ratio(Contestant a, Contestant b) const {
+        Samples ratios(samples[a].size());
+        std::ranges::transform(samples[a], samples[b], ratios.begin(), std::divides());
+        return median(std::move(ratios));
+    }
 };
 
 /// Processor time of this thread, on which the one worker runs: time that other programs take does not count.
@@ -178,11 +197,6 @@ std::uint64_t count_meetings(const Race& race) {
     return meetings;
 }
 
-double median(std::vector<double> samples) {
-    std::ranges::sort(samples);
-    return samples[samples.size() / 2];
-}
-
 /// Nanoseconds, medians.
 struct Costs {
     double meeting;      // of a thread with the others, in a block of the kernels' usual size
@@ -192,7 +206,7 @@ struct Costs {
 Costs measure_costs(int rounds) {
     constexpr int threads = 128, times = 4000;
     std::array<float, threads> sums;
-    std::vector<double> meetings, switches;
+    Samples meetings, switches;
     for (int round = 0; round < rounds; ++round) {
         meetings.push_back(milliseconds_of([&] { unchecked::launch_shuffles(sums.data(), threads, times); }));
         switches.push_back(milliseconds_of([&] { run_bare_switches(32, threads / 32 * times); }));
@@ -203,18 +217,13 @@ Costs measure_costs(int rounds) {
 
 Outcome measure(const Race& race, int rounds) {
     require_equal_results(race);
-    std::array<std::vector<double>, 3> samples;
+    std::array<Samples, 3> samples;
     for (int round = 0; round < rounds; ++round)
         for (std::size_t i = 0; i < samples.size(); ++i) {
             race.run[i]();  // so that nobody pays for what the one before left in the caches
             samples[i].push_back(milliseconds_of(race.run[i]));
         }
-    Outcome outcome{race.kernel, race.problem, {}, count_meetings(race)};
-    for (std::size_t i = 0; i < samples.size(); ++i) {
-        std::ranges::sort(samples[i]);
-        outcome.times[i] = {samples[i][samples[i].size() / 2], samples[i].front(), samples[i].back()};
-    }
-    return outcome;
+    return {race.kernel, race.problem, std::move(samples), count_meetings(race)};
 }
 
 std::string processor() {
@@ -233,12 +242,12 @@ std::string today() {
 
 /// The share of the unchecked time that goes into meetings.
 double share_of_meetings(const Outcome& o, const Costs& costs) {
-    return double(o.meetings) * costs.meeting * 1e-6 / o.times[kUnchecked].median;
+    return double(o.meetings) * costs.meeting * 1e-6 / o.time(kUnchecked).median;
 }
 
 /// The time of plain loops that also switch as often as the kernel's threads meet, over that of the plain loops.
 double least_over_plain(const Outcome& o, const Costs& costs) {
-    return 1.0 + double(o.meetings) * costs.bare_switch * 1e-6 / o.times[kPlain].median;
+    return 1.0 + double(o.meetings) * costs.bare_switch * 1e-6 / o.time(kPlain).median;
 }
 
 nlohmann::ordered_json json_of(const std::vector<Outcome>& outcomes, const Costs& costs, int rounds) {
@@ -258,9 +267,11 @@ nlohmann::ordered_json json_of(const std::vector<Outcome>& outcomes, const Costs
         {"results", nlohmann::ordered_json::array()}};
     for (const Outcome& o : outcomes) {
         nlohmann::ordered_json result{{"kernel", o.kernel}, {"problem", o.problem}};
-        for (std::size_t i = 0; i < kNames.size(); ++i)
-            result[kNames[i]] = {
-                {"median", o.times[i].median}, {"fastest", o.times[i].fastest}, {"slowest", o.times[i].slowest}};
+        for (const Contestant contestant : {kChecked, kUnchecked, kPlain}) {
+            const Time time = o.time(contestant);
+            result[kNames[contestant]] = {
+                {"median", time.median}, {"fastest", time.fastest}, {"slowest", time.slowest}};
+        }
         result["checked_over_unchecked"] = o.ratio(kChecked, kUnchecked);
         result["unchecked_over_plain"] = o.ratio(kUnchecked, kPlain);
         result["meetings"] = o.meetings;
@@ -279,15 +290,15 @@ void print_table(const std::vector<Outcome>& outcomes, const Costs& costs) {
     fmt::print(fmt::runtime(format), "kernel", "problem", "checked", "unchecked", "plain loops", "checks", "machine",
                "least", "meetings", "share");
     for (const Outcome& o : outcomes)
-        fmt::print(fmt::runtime(format), o.kernel, o.problem, cell(o.times[kChecked]), cell(o.times[kUnchecked]),
-                   cell(o.times[kPlain]), fmt::format("{:.2f}x", o.ratio(kChecked, kUnchecked)),
+        fmt::print(fmt::runtime(format), o.kernel, o.problem, cell(o.time(kChecked)), cell(o.time(kUnchecked)),
+                   cell(o.time(kPlain)), fmt::format("{:.2f}x", o.ratio(kChecked, kUnchecked)),
                    fmt::format("{:.2f}x", o.ratio(kUnchecked, kPlain)),
                    fmt::format("{:.2f}x", least_over_plain(o, costs)), o.meetings,
                    fmt::format("{:.0f} %", 100 * share_of_meetings(o, costs)));
     fmt::print(R"(
 times     milliseconds: median (fastest-slowest)
-checks    checked / unchecked, to be at most {:.1f}x
-machine   unchecked / plain loops, to be at most {:.1f}x
+checks    checked / unchecked, the median of the rounds' ratios, to be at most {:.1f}x
+machine   unchecked / plain loops, likewise, to be at most {:.1f}x
 least     the same for plain loops that switch stacks at each meeting, {:.1f} ns each, and do nothing else besides
 meetings  of a thread with the others of its warp or block, {:.1f} ns each; share: of the unchecked time
 )",
