@@ -26,9 +26,11 @@ namespace ladder::SIMT_MACHINE {
 ///
 ///     One warp alone would need twice the registers for the two sums, so it could have half the keys, and would read all
 ///     of Q_i and dO_i twice for them. P_ij^T goes from one to the other through shared memory;
-///   - Q_i, dO_i, LSE_i and D_i come by asynchronous copies, into two stages in turn, while those before are multiplied;
-///   - where Adds, the warps of dS compute dQ_i of the step before, while those of P make weights: dS_ij goes through
-///     shared memory, since dQ_i is a sum over the keys of all warps.
+///   - Q_i, dO_i, LSE_i and D_i come by asynchronous copies, into two stages in turn, while those before are multiplied.
+///     The warps of P ask for them, as soon as they have handed over their weights: they have fewer products, and nobody
+///     waits for addresses to be computed;
+///   - where Adds, the warps of dS compute most of dQ_i of the step before, while those of P make weights, and those of P
+///     the rest, while dS_ij is made: dS_ij goes through shared memory, since dQ_i is a sum over the keys of all warps.
 ///
 ///   grid    x = ceil(Sk / B_c) key tiles, y = Hkv heads, z = B sequences; a block walks through all query heads of its keys
 ///   block   2 W warps: warps w and W + w are the pair of keys 16 M w to 16 M (w + 1) - 1
@@ -37,9 +39,10 @@ namespace ladder::SIMT_MACHINE {
 ///                                                and leaves its rows of dV_j or dK_j there
 ///           Q_i, dO_i    [4 B_r, D]   8 B_r D    two stages; every warp reads all of both
 ///           P_ij^T       [B_c, B_r]   2 B_c B_r  as registers hold it: a lane writes what the same lane of another warp reads
-///           dS_ij^T      [B_c, B_r]   2 B_c B_r  where Adds: each warp of dS writes its own rows and reads all of it
+///           dS_ij^T      [2 B_c, B_r] 4 B_c B_r  two stages (one where the warps of P have no part of dQ_i): each warp of
+///                                                dS writes its own rows; where Adds, all warps read all of it
 ///           LSE_i, D_i   [4, B_r]     16 B_r     two stages
-///           164,864 bytes for D = 128 with B_c = 128 and B_r = 64
+///           181,248 bytes for D = 128 with B_c = 128 and B_r = 64
 ///
 ///   global  reads K and V once, and once per key tile Q, dO, LSE and D of the query tiles that see it; writes dK and dV
 ///           once; where Adds, adds to dQ_sum once per key tile
@@ -127,10 +130,15 @@ __device__ __forceinline__ void make_score_gradients(simt::FragmentA<T> (&dS)[M]
     }
 }
 
+/// Queries that come past in one step.
+struct QueryTile {
+    int head, number;  ///< query head, and tile of its queries
+};
+
 template <class T, class Shape, bool Adds>
 __global__ void __launch_bounds__(Shape::threads, 1) mma_dkdv_kernel(BackwardTensors<T> t, Mask mask) {
     constexpr int B_c = Shape::B_c, B_r = Shape::B_r, D = Shape::D, M = Shape::m;
-    constexpr int stages = Shape::stages, threads = Shape::threads;
+    constexpr int stages = Shape::stages, threads = Shape::threads, fetching = threads / 2;
 
     const int b = blockIdx.z, kv_head = blockIdx.y, first_key = blockIdx.x * B_c;
     const auto K = t.K.slice(b, kv_head), V = t.V.slice(b, kv_head);
@@ -143,42 +151,47 @@ __global__ void __launch_bounds__(Shape::threads, 1) mma_dkdv_kernel(BackwardTen
     const int steps = heads * tiles;
     const int full_from =
         first_key + B_c > key_length ? query_length : first_seeing(mask, first_key + B_c - 1, query_length, key_length);
-    const auto head_of = [&](int n) { return kv_head * heads + n / tiles; };
-    const auto query_of = [&](int n) { return (first_tile + n % tiles) * B_r; };
+    const auto after = [&](QueryTile at) {
+        return at.number + 1 < first_tile + tiles ? QueryTile{at.head, at.number + 1}
+                                                  : QueryTile{at.head + 1, first_tile};
+    };
 
     simt::SharedArena arena;
     const auto kept_tile = arena.tile<T, 2 * B_c, D>("K_j, V_j");
     const auto passing_tile = arena.tile<T, stages * 2 * B_r, D>("Q_i, dO_i");
     const auto P_tile = arena.tile<T, Shape::pairs * Shape::fragments * 32, 8>("P_ij^T");
-    const auto dS_tile = arena.tile<T, B_c * B_r / 8, 8>("dS_ij^T");
+    const auto dS_tile = arena.tile<T, Shape::dS_stages * B_c * B_r / 8, 8>("dS_ij^T");
     const auto rows = arena.tile<float, stages * 2, B_r>("LSE_i, D_i");
     const auto kept = arranged<SwizzledRows>(kept_tile);
-    const ScoreGradients<T, B_c, B_r> dS_ij{dS_tile};
+    const auto dS_of = [&](int n) {
+        return ScoreGradients<std::remove_const_t<decltype(dS_tile)>, B_r>{dS_tile, n % Shape::dS_stages * B_c};
+    };
     const auto passing = [&](int n, int which) {  // 0: Q_i, 1: dO_i
         return arranged<SwizzledRows>(passing_tile, (n % stages * 2 + which) * B_r);
     };
-    const auto fetch = [&](int n) {
-        if (n < steps) {
-            const int h = head_of(n), first_query = query_of(n);
-            copy_rows_async<threads, B_r, D>(passing(n, 0), t.Q.slice(b, h), first_query, t.vector_rows);
-            copy_rows_async<threads, B_r, D>(passing(n, 1), t.dO.slice(b, h), first_query, t.vector_rows);
-            const int which = threadIdx.x / B_r, r = threadIdx.x % B_r;
-            using One = simt::Vector<float, 1>;
-            if (which == 0)
+    const auto fetch = [&](int n, QueryTile at) {
+        const int h = at.head, first_query = at.number * B_r;
+        copy_rows_async<fetching, B_r, D>(passing(n, 0), t.Q.slice(b, h), first_query, t.vector_rows);
+        copy_rows_async<fetching, B_r, D>(passing(n, 1), t.dO.slice(b, h), first_query, t.vector_rows);
+        using One = simt::Vector<float, 1>;
+#pragma unroll
+        for (int i = 0; i < B_r; i += fetching) {
+            const int r = i + int(threadIdx.x);
+            if (r < B_r) {
                 simt::copy_async_or_zero(rows.template vec<One>(n % stages * 2, r), t.LSE.slice(b), h, first_query + r);
-            if (which == 1)
                 simt::copy_async_or_zero(rows.template vec<One>(n % stages * 2 + 1, r), t.D.slice(b), h,
                                          first_query + r);
+            }
         }
-        simt::commit_copies();
     };
 
     copy_rows_async<threads, B_c, D>(kept, K, first_key, t.vector_rows);
     copy_rows_async<threads, B_c, D>(arranged<SwizzledRows>(kept_tile, B_c), V, first_key, t.vector_rows);
-    fetch(0);
-
     const int warp = simt::same_in_warp(threadIdx.x / 32), pair = warp % Shape::pairs;
     const int of_dS = warp / Shape::pairs;  // 0: the warp of P, whose rows of `kept` are K_j's; 1: that of dS, V_j's
+    QueryTile at{kv_head * heads, first_tile}, before = at;
+    if (steps > 0 && !of_dS) fetch(0, at);
+    simt::commit_copies();
     const MmaOwner<M> owner;
     const int first = first_key - of_dS * B_c;  // row r of `kept` is key first + r
     const float exponent = t.scale * kLog2E;
@@ -194,15 +207,12 @@ __global__ void __launch_bounds__(Shape::threads, 1) mma_dkdv_kernel(BackwardTen
         return P_tile.template vec<simt::WideVector<T>>((pair * Shape::fragments + k * M + m) * 32 + threadIdx.x % 32,
                                                         0);
     };
-    const auto keep_dS = [&](int m, int h, int query, const simt::Vector<T, 2>& neighbours) {
-        if constexpr (Adds) dS_ij.pair((pair * M + m) * 16 + 8 * h, query) = neighbours;
-    };
-    const auto gather_dq = [&](int n) {
-        const int h = head_of(n), first_query = query_of(n);
+    const auto gather_dq = [&]<class Columns>(Columns, int n, QueryTile at) {
         const DqShare<Shape> share(pair);
         const auto add = [&]<int width>(std::integral_constant<int, width>, const auto& multiply) {
-            add_dq<T, Shape, width>(t.dQ_sum.slice(b, h), first_query / B_r, share, dS_ij, kept, multiply);
+            add_dq<T, Shape, Columns, width>(t.dQ_sum.slice(b, at.head), at.number, share, dS_of(n), kept, multiply);
         };
+        const int first_query = at.number * B_r;
         if (odd_keys && first_query < full_from)
             add(std::integral_constant<int, 16>(), [&](auto& dQ, const auto& operand, const auto& K_columns) {
                 multiply_seen<T, B_c>(dQ, operand, K_columns, [&](int m, int half, int key) {
@@ -211,7 +221,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) mma_dkdv_kernel(BackwardTen
                 });
             });
         else
-            add(std::integral_constant<int, Shape::dq_width>(),
+            add(std::integral_constant<int, Columns::width>(),
                 [&](auto& dQ, const auto& operand, const auto& K_columns) {
                     multiply_values<T, B_c>(dQ, operand, K_columns);
                 });
@@ -219,15 +229,17 @@ __global__ void __launch_bounds__(Shape::threads, 1) mma_dkdv_kernel(BackwardTen
 
     const auto step = [&]<Stage stage>(std::integral_constant<Stage, stage>, int n) {
         constexpr bool edge = stage == Stage::edge;
-        const int first_query = query_of(n);
+        const int first_query = at.number * B_r;
         simt::wait_copies<0>();
         __syncthreads();  // Q_i, dO_i, LSE_i, D_i are complete before anyone reads them, and dS_ij of step n - 1; and
-                          // everyone is done with step n - 1, whose stage is filled now
-        fetch(n + 1);
+                          // everyone is done with step n - 1 and dS_ij of n - 2, whose stages are filled in this
         const auto rows_of = [&](int which) {
             return [&rows, row = n % stages * 2 + which](int column) {
                 return rows.template vec<simt::Vector<float, 2>>(row, column);
             };
+        };
+        const auto keep_dS = [&](int m, int h, int query, const simt::Vector<T, 2>& neighbours) {
+            if constexpr (Adds) dS_of(n).pair((pair * M + m) * 16 + 8 * h, query) = neighbours;
         };
         const bool careful = edge && holds_non_finite<threads, 2 * B_r, D>(passing(n, 0));
         Seeing<M> seeing;
@@ -242,20 +254,22 @@ __global__ void __launch_bounds__(Shape::threads, 1) mma_dkdv_kernel(BackwardTen
                         key < key_length ? first_seeing(mask, key, query_length, key_length) - first_query : B_r;
                 }
         }
-        if (Adds && of_dS && n > 0) gather_dq(n - 1);
+        if (Adds && of_dS && n > 0) gather_dq(typename Shape::ColumnsOfDS(), n - 1, before);
 
         simt::FragmentC X[M][B_r / 8] = {};  // S_ij^T or dP_ij^T
         multiply_keys<T, D>(
             X, [&](int m, int k) { return query_fragment<T>(kept, owner, m, k); }, passing(n, of_dS));
         simt::FragmentA<T> W[M][B_r / 16];  // P_ij^T or dS_ij^T
         if (of_dS) {
-            simt::sync_threads(1, threads);  // P_ij^T is complete; nobody reads dS_ij of step n - 1 any more
+            simt::sync_threads(1, threads);  // P_ij^T is complete; no warp of dS reads dS_ij of step n - 1 any more
             make_score_gradients<T, edge>(W, X, rows_of(1), seeing, owner, handed_over, keep_dS);
         } else {
             make_weights<T, edge>(
                 W, X, exponent, rows_of(0), seeing, owner, handed_over,
                 [&](int query, int row, float s) { watch_score(first_query + query, first + row, s * t.scale); });
             simt::arrive_threads(1, threads);
+            if (n + 1 < steps) fetch(n + 1, after(at));
+            simt::commit_copies();
         }
         const auto operand = [&](int m, int k) { return W[m][k]; };
         if (careful)
@@ -263,18 +277,25 @@ __global__ void __launch_bounds__(Shape::threads, 1) mma_dkdv_kernel(BackwardTen
                                   [&](int m, int h, int query) { return query >= seeing.from[m][h]; });
         else
             multiply_values<T, B_r>(sum, operand, passing(n, 1 - of_dS));
+        if constexpr (Adds && Shape::dq_of_P > 0)  // dS_ij of this step has another place
+            if (!of_dS && n > 0) gather_dq(typename Shape::ColumnsOfP(), n - 1, before);
     };
 
-    for (int n = 0; n < steps; ++n)
-        if (query_of(n) < full_from || query_of(n) + B_r > query_length)
+    for (int n = 0; n < steps; ++n) {
+        if (at.number * B_r < full_from || at.number * B_r + B_r > query_length)
             step(std::integral_constant<Stage, Stage::edge>(), n);
         else
             step(std::integral_constant<Stage, Stage::full>(), n);
+        before = at;
+        at = after(at);
+    }
 
     simt::wait_copies<0>();
     if constexpr (Adds) {
         __syncthreads();  // dS_ij of the last step is complete before it is multiplied
-        if (of_dS && steps > 0) gather_dq(steps - 1);
+        if (of_dS && steps > 0) gather_dq(typename Shape::ColumnsOfDS(), steps - 1, before);
+        if constexpr (Shape::dq_of_P > 0)
+            if (!of_dS && steps > 0) gather_dq(typename Shape::ColumnsOfP(), steps - 1, before);
     }
     __syncthreads();  // everyone is done with K_j (and the copies of it have come) before dV_j takes its place
     const auto result = of_dS ? t.dK.slice(b, kv_head) : t.dV.slice(b, kv_head);

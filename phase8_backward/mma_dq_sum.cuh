@@ -12,24 +12,26 @@ namespace ladder::SIMT_MACHINE {
 /// matrices, one after another: a lane's register is a pair of neighbours in one of them, and what the warp writes at
 /// once is the whole matrix, 128 bytes in the order of lanes. ldmatrix reads such a matrix at once. So neither meets a
 /// bank twice, and an address is a constant beside what the lane adds.
-template <class T, int B_c, int B_r>
+template <class Tile, int B_r>
 struct ScoreGradients {
-    const simt::SharedTile<T, B_c * B_r / 8, 8>& tile;  ///< row r of matrix x is row 8 x + r
+    using T = typename Tile::Element;  ///< of dS_ij
+    const Tile& tile;                  ///< row r of matrix x is row 8 x + r
+    int first;                         ///< where key 0 is, in keys: each stage has its own
 
     /// The calling lane's pair of the matrix of keys and queries from (key, query) on, multiples of 8.
     __device__ __forceinline__ decltype(auto) pair(int key, int query) const {
         const int lane = threadIdx.x % 32;
-        return tile.template vec<simt::Vector<T, 2>>(key * (B_r / 8) + query + lane / 4, lane % 4 * 2);
+        return tile.template vec<simt::Vector<T, 2>>((first + key) * (B_r / 8) + query + lane / 4, lane % 4 * 2);
     }
     /// What the lane passes to ldmatrix_trans for the operand A = dS_ij from (query, key) on, multiples of 16.
     __device__ __forceinline__ decltype(auto) operand(int query, int key) const {
         const int lane = threadIdx.x % 32;
         return tile.template vec<simt::WideVector<T>>(
-            (key + lane / 16 * 8) * (B_r / 8) + query + lane / 8 % 2 * 8 + lane % 8, 0);
+            (first + key + lane / 16 * 8) * (B_r / 8) + query + lane / 8 % 2 * 8 + lane % 8, 0);
     }
 };
 
-/// The part of a tile dQ_i [B_r, D] that one warp of each pair computes, and where that lies in the workspace dQ_sum
+/// The part of a tile dQ_i [B_r, D] that a pair of warps computes, and where that lies in the workspace dQ_sum
 /// [B, Hq, query tiles, B_r D].
 ///
 /// A tile of the workspace has the order of registers, not of rows: what the 32 lanes of a warp add with one
@@ -37,22 +39,22 @@ struct ScoreGradients {
 /// else reads them.
 template <class Shape>
 struct DqShare {
-    int warp;          ///< of those that have a share
+    int pair;          ///< whose share it is
     int first_row;     ///< of the share, in the tile
     int first_column;  ///< of the share
 
-    /// Of that warp.
-    __device__ explicit DqShare(int warp)
-        : warp(warp),
-          first_row(warp % Shape::dq_groups * 16 * Shape::dq_m),
-          first_column(warp / Shape::dq_groups * Shape::dq_columns) {}
+    /// Of that pair.
+    __device__ explicit DqShare(int pair)
+        : pair(pair),
+          first_row(pair % Shape::dq_groups * 16 * Shape::dq_m),
+          first_column(pair / Shape::dq_groups * Shape::dq_columns) {}
     /// Row h of the lane's fragments m, in the tile.
     __device__ int row(int m, int h) const { return first_row + 16 * m + 8 * h + int(threadIdx.x) % 32 / 4; }
     /// The first column of the lane's fragments c of 8 columns, in the tile.
     __device__ int column(int c) const { return first_column + 8 * c + int(threadIdx.x) % 4 * 2; }
     /// Where element e of fragment (m, c) lies in the tile of the workspace.
     __device__ int place(int m, int c, int e) const {
-        return (((warp * Shape::dq_m + m) * (Shape::dq_columns / 8) + c) * 4 + e) * 32 + int(threadIdx.x) % 32;
+        return (((pair * Shape::dq_m + m) * (Shape::dq_columns / 8) + c) * 4 + e) * 32 + int(threadIdx.x) % 32;
     }
 };
 
@@ -69,16 +71,16 @@ struct FromColumn {
     }
 };
 
-/// dQ_sum += dS_ij K_j, the share of a warp, by atomic additions, `width` columns at a time. `multiply(dQ, operand,
-/// columns of K_j)` adds up the product.
-template <class T, class Shape, int width, class STile, class KTile, class Multiply>
+/// dQ_sum += dS_ij K_j, these columns of a pair's share, by atomic additions, `width` columns at a time. `multiply(dQ,
+/// operand, columns of K_j)` adds up the product.
+template <class T, class Shape, class Columns, int width, class STile, class KTile, class Multiply>
 __device__ __forceinline__ void add_dq(const simt::GlobalTensor<float, 2>& dQ_sum, int query_tile,
                                        const DqShare<Shape>& share, const STile& dS, const KTile& K_j,
                                        const Multiply& multiply) {
     constexpr int M = Shape::dq_m;
-    static_assert(Shape::dq_columns % width == 0);
+    static_assert((Columns::until - Columns::from) % width == 0);
 #pragma unroll 1
-    for (int column = 0; column < Shape::dq_columns; column += width) {
+    for (int column = Columns::from; column < Columns::until; column += width) {
         simt::FragmentC dQ[M][width / 8] = {};
         multiply(
             dQ,

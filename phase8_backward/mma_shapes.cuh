@@ -8,9 +8,18 @@
 
 namespace ladder::SIMT_MACHINE {
 
+/// Columns of dQ_i that a warp computes.
+template <int From, int Until, int Width>
+struct DqColumns {
+    static constexpr int from = From, until = Until;  ///< the first, and one beyond the last
+    static constexpr int width = Width;               ///< so many at a time
+    static_assert(Until == From || (Until - From) % Width == 0);
+};
+
 /// Tiles of mma_dkdv.cuh for head dimension D: a block keeps B_c keys, and B_r queries come past at a time. Warps work
-/// in pairs, each pair with 16 M keys.
-template <int HeadDim, int Pairs, int M, int Queries>
+/// in pairs, each pair with 16 M keys. dQ_i is dealt out to the pairs, by rows and then by columns; of a pair the warp
+/// of dS has three products to compute and the other two, so the last DqOfP of their columns are the other's.
+template <int HeadDim, int Pairs, int M, int Queries, int DqOfP>
 struct MmaDkdvShape {
     static constexpr int D = HeadDim;               ///< the head dimension it is compiled for
     static constexpr int pairs = Pairs, m = M;      ///< pairs of warps, each with 16 m keys
@@ -19,35 +28,42 @@ struct MmaDkdvShape {
     static constexpr int threads = 2 * 32 * Pairs;  ///< of a block
     static constexpr int stages = 2;                ///< of Q_i, dO_i, LSE_i and D_i
     static constexpr int fragments = M * B_r / 16;  ///< operands A of a warp that P_ij^T makes, and dS_ij^T
-    static constexpr std::size_t shared_bytes =     ///< of a block
-        simt::shared_bytes<simt::f16>(2 * B_c + 2 * stages * B_r, D) + 2 * simt::shared_bytes<simt::f16>(B_c, B_r) +
-        simt::shared_bytes<float>(2 * stages, B_r);
 
-    // dQ_i is dealt out to one warp of each pair, by rows and then by columns.
-    static constexpr int dq_m = B_r < 32 ? 1 : 2;             ///< fragments of 16 rows that a warp has
-    static constexpr int dq_groups = B_r / (16 * dq_m);       ///< of warps with the same rows
-    static constexpr int dq_columns = D * dq_groups / Pairs;  ///< columns that a warp has
-    static constexpr int dq_width = D > 128 || dq_columns > 64 ? 32 : dq_columns;  ///< of these, at a time
-    static_assert(Pairs % dq_groups == 0 && dq_columns % dq_width == 0 && 2 * B_r <= threads);
+    static constexpr int dq_m = B_r < 32 ? 1 : 2;               ///< fragments of 16 rows of dQ_i that a pair has
+    static constexpr int dq_groups = B_r / (16 * dq_m);         ///< of pairs with the same rows
+    static constexpr int dq_columns = D * dq_groups / Pairs;    ///< columns that a pair has
+    static constexpr int dq_of_P = DqOfP;                       ///< of these, the last, computed by the warp of P
+    static constexpr int dq_of_dS = dq_columns - DqOfP;         ///< and the others, by the warp of dS
+    static constexpr int dS_stages = DqOfP > 0 ? 2 : 1;         ///< one is read by all warps while the next is made
+    static constexpr bool narrow = D > 128 || dq_columns > 64;  ///< whether registers suffice for 32 columns only
+    using ColumnsOfDS = DqColumns<0, dq_of_dS, narrow ? 32 : dq_of_dS>;
+    using ColumnsOfP = DqColumns<dq_of_dS, dq_columns, narrow ? 32 : DqOfP>;
+    static_assert(Pairs % dq_groups == 0);
+
+    static constexpr std::size_t shared_bytes =  ///< of a block
+        simt::shared_bytes<simt::f16>(2 * B_c + 2 * stages * B_r, D) +
+        (1 + dS_stages) * simt::shared_bytes<simt::f16>(B_c, B_r) + simt::shared_bytes<float>(2 * stages, B_r);
 };
 
 /// The shapes for a head dimension, the fastest first: which need the most shared memory. The last runs wherever there
-/// are asynchronous copies.
+/// are asynchronous copies. Up to D = 64 a part of dQ_i costs the warp of P more than the other gains.
 template <int D>
 struct MmaDkdvShapes;
 template <>
-struct MmaDkdvShapes<32> : CompiledTiles<MmaDkdvShape<32, 4, 2, 64>> {};
+struct MmaDkdvShapes<32> : CompiledTiles<MmaDkdvShape<32, 4, 2, 64, 0>> {};
 template <>
-struct MmaDkdvShapes<64> : CompiledTiles<MmaDkdvShape<64, 4, 2, 128>, MmaDkdvShape<64, 4, 2, 64>> {};
+struct MmaDkdvShapes<64> : CompiledTiles<MmaDkdvShape<64, 4, 2, 128, 0>, MmaDkdvShape<64, 4, 2, 64, 0>> {};
 template <>
-struct MmaDkdvShapes<96> : CompiledTiles<MmaDkdvShape<96, 4, 2, 64>, MmaDkdvShape<96, 2, 2, 64>> {};
+struct MmaDkdvShapes<96> : CompiledTiles<MmaDkdvShape<96, 4, 2, 64, 16>, MmaDkdvShape<96, 2, 2, 64, 0>> {};
 template <>
-struct MmaDkdvShapes<128> : CompiledTiles<MmaDkdvShape<128, 4, 2, 64>, MmaDkdvShape<128, 2, 2, 32>> {};
+struct MmaDkdvShapes<128>
+    : CompiledTiles<MmaDkdvShape<128, 4, 2, 64, 16>, MmaDkdvShape<128, 4, 2, 64, 0>, MmaDkdvShape<128, 2, 2, 32, 0>> {};
 template <>
-struct MmaDkdvShapes<192> : CompiledTiles<MmaDkdvShape<192, 4, 1, 64>, MmaDkdvShape<192, 2, 1, 32>> {};
+struct MmaDkdvShapes<192>
+    : CompiledTiles<MmaDkdvShape<192, 4, 1, 64, 32>, MmaDkdvShape<192, 4, 1, 64, 0>, MmaDkdvShape<192, 2, 1, 32, 0>> {};
 template <>
 struct MmaDkdvShapes<256>
-    : CompiledTiles<MmaDkdvShape<256, 4, 1, 64>, MmaDkdvShape<256, 4, 1, 32>, MmaDkdvShape<256, 1, 1, 32>> {};
+    : CompiledTiles<MmaDkdvShape<256, 4, 1, 64, 32>, MmaDkdvShape<256, 4, 1, 32, 0>, MmaDkdvShape<256, 1, 1, 32, 0>> {};
 
 /// Tiles of mma_dq.cuh: a block keeps B_r = 16 M Warps queries, and B_c keys come past at a time.
 template <int HeadDim, int Warps, int M, int Keys, int Resident>

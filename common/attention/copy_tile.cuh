@@ -13,8 +13,9 @@ inline constexpr int kRowLength = D;
 template <class T, int Rows, int Columns, int Pitch>
 inline constexpr int kRowLength<simt::SharedTile<T, Rows, Columns, Pitch>, 0> = Columns;
 
-/// Fills the first `rows` rows of `tile` with those of `matrix` from `first_row` on, all threads of a one-dimensional
-/// block together. Neighbouring threads copy neighbouring elements, so a warp's request covers whole sectors.
+/// Fills the first `rows` rows of `tile` with those of `matrix` from `first_row` on, the first `threads` threads of a
+/// one-dimensional block together. Neighbouring threads copy neighbouring elements, so a warp's request covers whole
+/// sectors.
 ///
 /// What lies beyond the matrix becomes zero: rows past its end, and columns past its width. Zeros are needed, not
 /// merely tidy: a padded row of V meets a probability of 0, and 0 * NaN would be NaN.
@@ -23,20 +24,20 @@ inline constexpr int kRowLength<simt::SharedTile<T, Rows, Columns, Pitch>, 0> = 
 /// `D`: see kRowLength.
 template <int D = 0, class Tile, class T>
 __device__ void copy_tile(const Tile& tile, const simt::GlobalTensor<const T, 2>& matrix, int first_row,
-                          bool vectorized, int rows = Tile::rows()) {
+                          bool vectorized, int rows = Tile::rows(), int threads = int(blockDim.x)) {
     constexpr int columns = kRowLength<Tile, D>;
     const int length = int(matrix.extent(0)), width = int(matrix.extent(1));
     if (vectorized) {
         using Wide = simt::WideVector<T>;
         constexpr int per_row = columns / simt::kVectorWidth<T>;
-        for (int i = threadIdx.x; i < rows * per_row; i += blockDim.x) {
+        for (int i = threadIdx.x; i < rows * per_row; i += threads) {
             const int r = i / per_row, c = i % per_row * simt::kVectorWidth<T>;
             Wide elements{};
             if (first_row + r < length && c < width) elements = matrix.template vec<Wide>(first_row + r, c);
             tile.template vec<Wide>(r, c) = elements;
         }
     } else {
-        for (int i = threadIdx.x; i < rows * columns; i += blockDim.x) {
+        for (int i = threadIdx.x; i < rows * columns; i += threads) {
             const int r = i / columns, c = i % columns;
             T element = T(0.0f);
             if (first_row + r < length && c < width) element = matrix(first_row + r, c);
@@ -47,7 +48,7 @@ __device__ void copy_tile(const Tile& tile, const simt::GlobalTensor<const T, 2>
 
 /// What copy_tile does with the first Rows rows and Columns columns of a tile, begun but not awaited (cp.async): the
 /// copies belong to the group that the thread commits next, and nobody may touch the tile before they have been waited
-/// for. `Threads`: the block's, so that a thread's rows and columns are known when the kernel is compiled.
+/// for. `Threads`: those that copy, so that a thread's rows and columns are known when the kernel is compiled.
 ///
 /// No asynchronous copy is smaller than 4 bytes. Rows that are not `vectorized` go one element at a time, and where
 /// elements have 16 bits that is done when the call returns; the caller waits all the same, and loses time only.
@@ -79,7 +80,7 @@ __device__ __forceinline__ void copy_tile_async(const Tile& tile, const simt::Gl
     else if constexpr (sizeof(T) >= 4)
         copy(std::type_identity<simt::Vector<T, 1>>());
     else
-        copy_tile<Columns>(tile, matrix, first_row, false, Rows);
+        copy_tile<Columns>(tile, matrix, first_row, false, Rows, Threads);
 }
 
 /// A share of a copy by rows (copy_rows_async), of Shares, where all rows and columns exist and rows are vectorized.
@@ -109,7 +110,7 @@ template <int Threads, int Rows, int Columns, class Tile, class T>
 __device__ __forceinline__ void copy_rows_async(const Tile& tile, const simt::GlobalTensor<const T, 2>& matrix,
                                                 int first_row, bool vectorized) {
     if (!vectorized) {
-        copy_tile<Columns>(tile, matrix, first_row, false, Rows);
+        copy_tile<Columns>(tile, matrix, first_row, false, Rows, Threads);
     } else if (first_row + Rows <= int(matrix.extent(0)) && Columns <= int(matrix.extent(1))) {
         copy_share_async<Threads, Rows, Columns, 1>(tile, matrix, first_row, 0);
     } else {
