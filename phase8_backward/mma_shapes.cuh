@@ -36,8 +36,8 @@ struct MmaDkdvShape {
     static constexpr int dq_of_dS = dq_columns - DqOfP;         ///< and the others, by the warp of dS
     static constexpr int dS_stages = DqOfP > 0 ? 2 : 1;         ///< one is read by all warps while the next is made
     static constexpr bool narrow = D > 128 || dq_columns > 64;  ///< whether registers suffice for 32 columns only
-    using ColumnsOfDS = DqColumns<0, dq_of_dS, narrow ? 32 : dq_of_dS>;
-    using ColumnsOfP = DqColumns<dq_of_dS, dq_columns, narrow ? 32 : DqOfP>;
+    using ColumnsOfDS = DqColumns<0, dq_of_dS, narrow ? 32 : dq_of_dS>;       ///< of the warp of dS
+    using ColumnsOfP = DqColumns<dq_of_dS, dq_columns, narrow ? 32 : DqOfP>;  ///< of the warp of P
     static_assert(Pairs % dq_groups == 0);
 
     static constexpr std::size_t shared_bytes =  ///< of a block
