@@ -186,16 +186,22 @@ TEST(Causal, RowsThatSeeNoKeyAreZeroWithLogSumExpMinusInfinity) {
 }
 
 /// A key that a row does not see has no influence on any bit of it, whatever it holds: not even 0 * NaN, nor 0 * inf.
+/// Each problem has a third of all the ways to try it, such that every mask, length and head dimension has each of
+/// them.
 void what_a_row_may_not_see_never_reaches_it(const AttentionEntry& entry, const std::vector<int64_t>& head_dims) {
+    int row = 0;
     for (const Mask mask : kCausalMasks)
-        for (const auto& [queries, keys] : {std::pair<int64_t, int64_t>{70, 70}, {70, 90}, {90, 70}})
+        for (const auto& [queries, keys] : {std::pair<int64_t, int64_t>{70, 70}, {70, 90}, {90, 70}}) {
+            int turn = row++;
             for (const int64_t head_dim : head_dims) {
+                int tries = turn++;
                 const torch::Tensor q = random({1, 1, queries, head_dim}), k = random({1, 1, keys, head_dim}),
                                     v = random({1, 1, keys, head_dim});
                 const AttentionResult clean = entry(q, k, v, masked(mask));
                 for (const float poison : {kNaN, kInfinity, -kInfinity})
                     for (const int64_t key : {int64_t{0}, int64_t{1}, int64_t{33}, int64_t{64}, keys - 1})
                         for (const bool in_values : {false, true}) {
+                            if (tries++ % 3 != 0) continue;
                             torch::Tensor k_bad = k.clone(), v_bad = v.clone();
                             (in_values ? v_bad : k_bad)[0][0][key].fill_(poison);
                             const AttentionResult result = entry(q, k_bad, v_bad, masked(mask));
@@ -208,6 +214,7 @@ void what_a_row_may_not_see_never_reaches_it(const AttentionEntry& entry, const 
                             EXPECT_TRUE(verdict.passed) << poison << " at " << key << ": " << verdict.report;
                         }
             }
+        }
 }
 
 TEST(Causal, WhatARowMayNotSeeNeverReachesIt) {

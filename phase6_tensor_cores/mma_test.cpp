@@ -154,12 +154,16 @@ bool sees(Mask mask, int64_t i, int64_t j, int64_t queries, int64_t keys) {
 }
 
 // A key that a row does not see has no influence on any bit of it, whatever it holds: not even 0 * NaN, nor 0 * inf.
+// Each problem has a third of all the ways to try it, such that every mask, length and head dimension has each of them.
 TEST(Mma, WhatARowMayNotSeeNeverReachesIt) {
-    for (const AttentionEntry& entry : {AttentionEntry(mma_forward), AttentionEntry(mma_plain_forward)})
+    for (const AttentionEntry& entry : {AttentionEntry(mma_forward), AttentionEntry(mma_plain_forward)}) {
+        int row = 0;
         for (const Mask mask : {Mask::causal_bottom_right, Mask::causal_top_left})
-            for (const auto& [queries, keys] : {std::pair<int64_t, int64_t>{70, 70}, {70, 90}, {90, 70}})
+            for (const auto& [queries, keys] : {std::pair<int64_t, int64_t>{70, 70}, {70, 90}, {90, 70}}) {
+                int turn = row++;
                 for (const auto& [head_dim, dtype] :
                      {std::pair{16, torch::kFloat16}, {64, torch::kBFloat16}, {96, torch::kFloat16}}) {
+                    int tries = turn++;
                     const auto random = [&, dtype = dtype, head_dim = head_dim](int64_t length) {
                         return torch::randn({1, 1, length, head_dim}).to(dtype).to(test_device());
                     };
@@ -169,6 +173,7 @@ TEST(Mma, WhatARowMayNotSeeNeverReachesIt) {
                     for (const float poison : {kNaN, kInfinity, -kInfinity})
                         for (const int64_t key : {int64_t{0}, int64_t{1}, int64_t{33}, int64_t{64}, keys - 1})
                             for (const bool in_values : {false, true}) {
+                                if (tries++ % 3 != 0) continue;
                                 torch::Tensor k_bad = k.clone(), v_bad = v.clone();
                                 (in_values ? v_bad : k_bad)[0][0][key].fill_(poison);
                                 const AttentionResult result = entry(q, k_bad, v_bad, options);
@@ -182,6 +187,8 @@ TEST(Mma, WhatARowMayNotSeeNeverReachesIt) {
                                 EXPECT_TRUE(verdict.passed) << poison << " at " << key << ": " << verdict.report;
                             }
                 }
+            }
+    }
 }
 
 TEST(Mma, TakesTheTilesThatTheDeviceHasRoomFor) {

@@ -38,11 +38,11 @@ AttentionGradients call(const Entry& entry, const Given& g, DqGather gather, boo
 namespace {
 
 void gradients_match_oracle(const Entry& entry, const Given& g, bool with_dlse) {
+    const ExpectedGradients expected(g.q, g.k, g.v, {g.out, g.lse}, g.dout, g.options,
+                                     with_dlse ? std::optional(g.dlse) : std::nullopt);
     for (const DqGather gather : kGathers) {
         const MemoryWatch watch({{"q", g.q}, {"k", g.k}, {"v", g.v}, {"dout", g.dout}, {"out", g.out}, {"lse", g.lse}});
-        const Comparison verdict =
-            compare_gradients(call(entry, g, gather, with_dlse), g.q, g.k, g.v, {g.out, g.lse}, g.dout, g.options,
-                              with_dlse ? std::optional(g.dlse) : std::nullopt);
+        const Comparison verdict = expected.compare(call(entry, g, gather, with_dlse));
         EXPECT_TRUE(verdict.passed) << (gather == DqGather::atomics ? "atomics" : "second pass") << "\n"
                                     << verdict.report;
         EXPECT_TRUE(watch.written().empty()) << watch.written().front() << ": the entry wrote to its input";
@@ -223,9 +223,9 @@ void large_scores_do_not_overflow(const Entry& entry) {
         const AttentionResult exact = attention_oracle(g.q, g.k, g.v, g.options);
         g.out = exact.out.to(dtype);
         g.lse = exact.lse.to(torch::kFloat32);
+        const ExpectedGradients expected(g.q, g.k, g.v, {g.out, g.lse}, g.dout, g.options, g.dlse);
         for (const DqGather gather : kGathers) {
-            const Comparison verdict =
-                compare_gradients(call(entry, g, gather), g.q, g.k, g.v, {g.out, g.lse}, g.dout, g.options, g.dlse);
+            const Comparison verdict = expected.compare(call(entry, g, gather));
             EXPECT_TRUE(verdict.passed) << verdict.report;
         }
     }
@@ -233,10 +233,10 @@ void large_scores_do_not_overflow(const Entry& entry) {
 
 void moves_what_the_formula_says(const Entry& entry, const std::vector<AttentionCase>& cases) {
     if (not_run_without_counters()) return;
-    for (const AttentionCase& problem : cases)
+    for (const AttentionCase& problem : cases) {
+        const Given g = given(problem);
         for (const DqGather gather : kGathers)
             for (const bool with_dlse : {false, true}) {
-                const Given g = given(problem);
                 const simt::LaunchLog log;
                 call(entry, g, gather, with_dlse);
                 const auto counted = log.total();
@@ -244,6 +244,7 @@ void moves_what_the_formula_says(const Entry& entry, const std::vector<Attention
                 EXPECT_EQ(counted.global_bytes_read(), stated.read) << problem << ", gather " << int(gather);
                 EXPECT_EQ(counted.global_bytes_written(), stated.written) << problem << ", gather " << int(gather);
             }
+    }
 }
 
 void refuses_bad_input(const Entry& entry) {

@@ -111,6 +111,7 @@ class Exercise:
         """The right file; None in a hand-out, which has none."""
         return None if self.start or self.sealed else self._folded(self.whole_solution())[0]
 
+    @functools.cache
     def included_files(self):
         """Files of the repository that its entry includes, directly or not, besides the learner's own."""
         found, waiting = set(), [self.entry_file]
@@ -121,7 +122,7 @@ class Exercise:
                 if inner not in found and (inner == self.file or (ROOT / inner).exists()):  # a hand-out has it elsewhere
                     found.add(inner)
                     waiting.append(inner)
-        return found - {self.file}
+        return frozenset(found - {self.file})
 
     def hint(self, level):
         """The `level`-th of its hints, counted from 1."""

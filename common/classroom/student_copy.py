@@ -18,6 +18,7 @@ import handout_pages
 import leaks
 import marks
 import sealed
+import terminal
 import workbench
 from exercises import ROOT
 from terminal import paint
@@ -27,6 +28,7 @@ WHOLE = ("common/classroom", "common/simt")
 FILES = ("ladder", "LICENSE", "LICENSE-docs", ".devcontainer/devcontainer.json", "common/CMakeLists.txt", "common/rung/phases.txt",
          "docs/attention/four_tokens.py", "docs/attention/cost.py")
 ANSWERS = "common/classroom/answers"  # see common/classroom/judge/recording.h
+RECORDED_AT_ONCE = 3  # kinds of problems, by one start of the recorder, which loads libtorch
 SEED = 20260101  # of the recorded problems: they lie open, so they need not be drawn
 PAGES = ("docs/algorithms.md", "docs/attention.md", "docs/counters.md", "docs/cpu_machine.md", "docs/glossary.md", "docs/hopper.md",
          "docs/notation.md", "docs/numerics.md", "docs/primer.md")
@@ -211,17 +213,25 @@ def recorded_answers(chosen):
     folder = workbench.BUILD / "common/classroom" / f"answers-{hashlib.sha256(recorder.read_bytes()).hexdigest()[:16]}"
     folder.mkdir(exist_ok=True)
 
-    def recorded(suite):
-        mark = folder / f"{hashlib.sha256(suite.encode()).hexdigest()[:16]}.name"
-        if not mark.exists():
-            said = subprocess.run([recorder, folder, str(SEED), suite], capture_output=True, text=True)
-            if said.returncode != 0:
-                raise HandoutError(f"the answers cannot be recorded: {said.stderr.strip()}")
-            mark.write_text(said.stdout.strip())
-        return folder / mark.read_text()
+    suites = sorted({json.dumps(exercise.suite, sort_keys=True) for exercise in chosen})
+    marks_of = {suite: folder / f"{hashlib.sha256(suite.encode()).hexdigest()[:16]}.name" for suite in suites}
+    missing = [suite for suite in suites if not marks_of[suite].exists()]
 
+    def record(some):
+        said = subprocess.run([recorder, folder, str(SEED), *some], capture_output=True, text=True)
+        if said.returncode != 0:
+            raise HandoutError(f"the answers cannot be recorded: {said.stderr.strip()}")
+        for suite, name in zip(some, said.stdout.splitlines(), strict=True):
+            marks_of[suite].write_text(name)
+        return len(some)
+
+    progress, done = terminal.Progress(), 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as workers:
-        return list(workers.map(recorded, sorted({json.dumps(exercise.suite, sort_keys=True) for exercise in chosen})))
+        for count in workers.map(record, [missing[n:n + RECORDED_AT_ONCE] for n in range(0, len(missing), RECORDED_AT_ONCE)]):
+            done += count
+            progress(f"recording answers: {done} of {len(missing)} kinds of problems")
+    progress.clear()
+    return [folder / marks_of[suite].read_text() for suite in suites]
 
 
 def write(chosen, words, target, hints):
@@ -236,6 +246,7 @@ def write(chosen, words, target, hints):
     for path in recorded_answers(chosen):
         shutil.copy2(path, target / ANSWERS)
 
+    workbench.properties(*chosen)  # all with one start of the judge, which loads libtorch
     phases = sorted({exercise.phase for exercise in chosen})
     for phase in phases:
         tables = []

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@ class ComparisonNotes {
 
     std::vector<Held> held = {};  ///< in their order
     std::string about = {};  ///< a mistake: while this is not empty every comparison passes, so that none is left out
+    std::set<std::string, std::less<>> known = {};  ///< mistakes whose results need not be noted again
 };
 
 }  // namespace ladder::reference

@@ -13,6 +13,7 @@ sentence that its verdict must have.
     unread = true                           nobody looks at what its functions do with addresses: what is behind that holds, too
 
 Beside run_time.toml lies a program, which is tried as it is: those attacks are stopped by the sandbox, and not by who reads the file.
+Some of each family are tried, and for `./ladder test --all` all: see share.py.
 """
 
 import concurrent.futures
@@ -34,11 +35,12 @@ import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ATTACKS = pathlib.Path(__file__).resolve().parent / "attacks"
-sys.path.insert(0, str(ROOT / "common/classroom"))
+sys.path[:0] = [str(ROOT / "common/classroom"), str(ROOT / "tests")]
 
 import addresses  # noqa: E402
 import exercises  # noqa: E402
 import limits  # noqa: E402
+import share  # noqa: E402
 import workbench  # noqa: E402
 
 KNOWN = exercises.read()
@@ -104,7 +106,7 @@ class Attacks(unittest.TestCase):
         return workbench.tried(exercise, pathlib.Path("kernel.cuh"), program, seed=7, trial_seconds=trial_seconds, jobs=1)
 
     def test_programs_that_run(self):
-        attacks = [attack for attack in read("run_time")
+        attacks = [attack for attack in share.sample(read("run_time"))
                    if platform.machine() == "x86_64" or attack["name"] != "old_system_calls"]
         if "seccomp" in MISSING:
             attacks = [attack for attack in attacks if "asked for what no kernel" not in attack["says"]]
@@ -157,7 +159,7 @@ class Attacks(unittest.TestCase):
         for file in sorted(ATTACKS.glob("*.toml")):
             if file.with_suffix(".cpp").exists():
                 continue
-            attacks = read(file.stem)
+            attacks = share.sample(read(file.stem))
             with self.subTest(file.stem):
                 self.assert_earn_nothing([one for one in attacks if not one.get("unread")], self.judged_as_a_file)
             with self.subTest(file.stem + ", unread"), unittest.mock.patch.object(addresses, "complaints", return_value=[]):

@@ -3,8 +3,8 @@ attempts lie in the phases, <phase>/rung/attempts.py.
 
   python3 attempts_test.py [PHASE | PHASE.Attempts.TEST]…      LADDER_BUILD_DIR says where the judge is
 
-Those of the phases that are named, or of all; of these one part where LADDER_TEST_ALL is K/N, as `./ladder test --all --part K/N` sets
-it. A test that is named is run in any case.
+Some of the phases that are named, or of each; all of them where LADDER_TEST_ALL is set, as `./ladder test --all` does, or one part where
+that is K/N. A test that is named is run in any case.
 """
 
 import importlib.util
@@ -14,7 +14,7 @@ import sys
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "common/classroom"))
+sys.path[:0] = [str(ROOT / "common/classroom"), str(ROOT / "tests")]
 
 import exercises  # noqa: E402
 import share  # noqa: E402
@@ -32,10 +32,12 @@ globals().update(SCRIPTS)  # so that a name on the command line finds them
 
 
 def todays(phases):
-    """Of the attempts of all phases one part, and of that what these phases have."""
+    """Of the attempts of all phases one part, and of that what these phases have; without --all a sample of each phase's."""
     loader = unittest.defaultTestLoader
-    attempts = [(phase, test) for phase, module in SCRIPTS.items() for test in loader.loadTestsFromTestCase(module.Attempts)]
-    return [test for phase, test in share.of(attempts) if phase in phases]
+    attempts = {phase: list(loader.loadTestsFromTestCase(module.Attempts)) for phase, module in SCRIPTS.items()}
+    if not os.environ.get("LADDER_TEST_ALL"):
+        return [test for phase in phases for test in share.sample(attempts[phase])]
+    return [test for phase, test in share.of((phase, test) for phase in SCRIPTS for test in attempts[phase]) if phase in phases]
 
 
 def load_tests(_, tests, __):

@@ -1,6 +1,6 @@
 """A hand-out on a Debian 12 that has nothing yet: what .devcontainer/ and the workflow run works there, and so does a first check.
 
-Takes minutes and a network, so it runs where LADDER_TEST_ALL is set; it needs root and debootstrap.
+Takes minutes and a network, so it runs where LADDER_TEST_ALL is set, and is in the first of its parts; it needs root and debootstrap.
 """
 
 import json
@@ -15,6 +15,10 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+import share  # noqa: E402
+
 SYSTEM = os.environ.get("LADDER_BARE_DEBIAN", "")  # a debootstrapped folder, of which a copy is used; made if not given
 MOST_SECONDS = 180  # to the first check, with two cores
 
@@ -28,6 +32,8 @@ def processor_seconds():
 def not_run():
     if not os.environ.get("LADDER_TEST_ALL"):
         return "`./ladder test --all` runs it: it takes minutes and a network"
+    if not share.of([main]):
+        return f"it is not in part {os.environ['LADDER_TEST_ALL']} of what --all tries"
     if os.geteuid() != 0 or not shutil.which("debootstrap"):
         return "it needs root and debootstrap"
     return ""

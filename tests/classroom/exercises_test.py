@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "common/classroom"))
+sys.path[:0] = [str(ROOT / "common/classroom"), str(ROOT / "tests")]
 
 import exercises  # noqa: E402
 import marks  # noqa: E402

@@ -1,5 +1,6 @@
 """A hand-out shows no answer, names nothing that it lacks, and its judge, which has no libtorch, says what the full one says."""
 
+import functools
 import json
 import os
 import pathlib
@@ -11,12 +12,13 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "common/classroom"))
+sys.path[:0] = [str(ROOT / "common/classroom"), str(ROOT / "tests")]
 
 import exercises  # noqa: E402
 import given  # noqa: E402
 import handout_pages  # noqa: E402
 import leaks  # noqa: E402
+import share  # noqa: E402
 import student_copy  # noqa: E402
 
 KNOWN = exercises.read()
@@ -71,6 +73,11 @@ class HandedOut(unittest.TestCase):
     def tearDownClass(cls):
         cls.place.cleanup()
 
+    def setUp(self):
+        workspace = tempfile.TemporaryDirectory()
+        self.addCleanup(workspace.cleanup)
+        self.workspace = pathlib.Path(workspace.name)
+
     def planted(self, path, text):
         file = self.folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -94,12 +101,12 @@ class HandedOut(unittest.TestCase):
             self.assertIn(wanted, found)
 
     def test_what_is_said_afterwards_is_not_readable_before(self):
-        everything = "\n".join(path.read_text(errors="replace") for path in self.folder.rglob("*") if path.is_file())
+        everything = b"\n".join(path.read_bytes() for path in self.folder.rglob("*") if path.is_file())
         for exercise in KNOWN:
             for text in (exercise.afterwards, *exercise.hints):
                 for line in text.strip().splitlines():
                     if len(line) > 40 and line not in exercise.task:
-                        self.assertNotIn(json.dumps(line, ensure_ascii=False)[1:-1], everything, exercise.id)
+                        self.assertNotIn(json.dumps(line, ensure_ascii=False)[1:-1].encode(), everything, exercise.id)
 
     def test_at_most_a_third_is_sealed(self):
         self.assertLessEqual(3 * len(self.words), len(KNOWN))
@@ -132,18 +139,38 @@ class HandedOut(unittest.TestCase):
                 for included in re.findall(r'^#include "((?!given/)[^"]+)"', file.read_text(), re.MULTILINE):
                     self.assertTrue((self.folder / included).exists() or included in own, f"{file} includes {included}")
 
-    def test_the_judge_without_libtorch_says_what_the_full_one_says(self):
-        """The machine is this build's: its sources are the same."""
-        build = pathlib.Path(self.place.name) / "build"
-        for command in (["cmake", "-S", self.folder, "-B", build, "-G", "Ninja"], ["cmake", "--build", build, "--target", "classroom_judge"]):
-            said = subprocess.run(command, capture_output=True, text=True, timeout=900)
-            self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
-        linked = subprocess.run(["ldd", build / "common/classroom/classroom_judge"], capture_output=True, text=True).stdout
-        self.assertNotIn("torch", linked)
-        place = build / "common/classroom/toolchain.json"
-        place.write_text(json.dumps(json.loads((BUILD / "common/classroom/toolchain.json").read_text())
-                                    | {"judge": str(build / "common/classroom/classroom_judge")}))
+    @classmethod
+    @functools.cache
+    def at_work(cls):
+        """(a copy of it, where exercises are opened, and the build folder of its own judge). The machine is this build's: its sources are
+        the same."""
+        folder, build = pathlib.Path(cls.place.name) / "at_work", pathlib.Path(cls.place.name) / "build"
+        shutil.copytree(cls.folder, folder)
+        toolchain = build / "common/classroom/toolchain.json"
 
+        def command(*words):
+            said = subprocess.run(words, capture_output=True, text=True, timeout=900)
+            assert said.returncode == 0, said.stdout + said.stderr
+
+        command("cmake", "-S", folder, "-B", build, "-G", "Ninja")
+        command("cmake", "--build", build, "--target", "classroom_judge")
+        tools = json.loads(toolchain.read_text())
+        command(tools["compiler"], *tools["options"], f"-I{folder}", "-x", "c++-header", tools["precompiled"], "-o", tools["precompiled"] + ".gch")
+        runner = json.loads((BUILD / "common/classroom/toolchain.json").read_text())["runner"]
+        toolchain.write_text(json.dumps(tools | {"runner": runner}))
+        return folder, build
+
+    def typed(self, root, build, *words):
+        said = subprocess.run([sys.executable, str(root / "common/classroom/classroom.py"), *map(str, words)], capture_output=True, text=True,
+                              env={**os.environ, "LADDER_BUILD_DIR": str(build), "LADDER_WORKSPACE": str(self.workspace), "NO_COLOR": "1"}, timeout=1200)
+        self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
+        return said.stdout
+
+    def test_its_judge_has_no_libtorch(self):
+        _, build = self.at_work()
+        self.assertNotIn("torch", subprocess.run(["ldd", build / "common/classroom/classroom_judge"], capture_output=True, text=True).stdout)
+
+    def test_its_judge_says_what_the_full_one_says(self):
         rescaled = "l_i[i] = rescale * l_i[i] + row_sum"
         begun = "// begun\n"  # nobody runs what is still as it was given
         attempts = [("3.1", find("3.1").solved()), ("3.1", find("3.1").solved().replace(rescaled, "l_i[i] = l_i[i] + row_sum")),
@@ -151,22 +178,33 @@ class HandedOut(unittest.TestCase):
         for name, text in attempts:
             exercise = find(name)
             with self.subTest(exercise=name):
+                file = self.workspace / exercise.folder / pathlib.Path(exercise.file).name
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text)
                 said = {}
-                for root, where in ((ROOT, BUILD), (self.folder, build)):
-                    workspace = pathlib.Path(self.place.name) / f"workspace_{where.name}"
-                    shutil.rmtree(workspace, ignore_errors=True)
-                    file = workspace / exercise.folder / pathlib.Path(exercise.file).name
-                    file.parent.mkdir(parents=True)
-                    file.write_text(text)
-                    subprocess.run([sys.executable, str(root / "common/classroom/classroom.py"), "grade", name, "--workspace", str(workspace),
-                                    "--seed", str(student_copy.SEED), "--json", str(workspace / "grades.json"), "--require", "0"],
-                                   capture_output=True, text=True, env={**os.environ, "LADDER_BUILD_DIR": str(where)}, timeout=600, check=True)
-                    checks = json.loads((workspace / "grades.json").read_text())["exercises"][0]["checks"]
+                for where, (root, build) in {"repository": (ROOT, BUILD), "hand-out": self.at_work()}.items():
+                    grades = self.workspace / "grades.json"
+                    self.typed(root, build, "grade", name, "--seed", student_copy.SEED, "--json", grades, "--require", "0")
+                    checks = json.loads(grades.read_text())["exercises"][0]["checks"]
                     # Of exercises that answer with numbers alone, the recording has only these, and fewer words.
                     words = exercise.suite["problem"] == "attention"
-                    said[root] = [(c["title"], c["points"], c["trial"], c["report"][:1] if words else [], c["mistake"]) for c in checks]
-                self.assertTrue(said[ROOT], name)
-                self.assertEqual(said[ROOT], said[self.folder], name)
+                    said[where] = [(c["title"], c["points"], c["trial"], c["report"][:1] if words else [], c["mistake"]) for c in checks]
+                self.assertTrue(said["repository"], name)
+                self.assertEqual(said["repository"], said["hand-out"], name)
+
+    def test_exercises_work_in_it(self):
+        """One of every third phase; for `./ladder test --all` all, or a part."""
+        chosen = share.of(KNOWN) if os.environ.get("LADDER_TEST_ALL") else [exercise for exercise in KNOWN if exercise.number == 4][::3]
+        hand_out = self.at_work()
+        for exercise in chosen:
+            if exercise.id in self.words:
+                self.typed(*hand_out, "learn", "open", exercise.id, self.words[exercise.id])
+            self.typed(*hand_out, "learn", "start", exercise.id)
+            file = self.workspace / exercise.folder / pathlib.Path(exercise.file).name
+            self.assertEqual(file.read_text(), exercise.starting_point())
+            file.write_text(exercise.solved())
+        said = self.typed(*hand_out, "grade", *(exercise.id for exercise in chosen), "--seed", student_copy.SEED)
+        self.assertEqual(said.count(" passed"), len(chosen), said)
 
 
 if __name__ == "__main__":

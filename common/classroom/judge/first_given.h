@@ -13,6 +13,7 @@ template <class Mistakes, class Gives>
 std::optional<std::string_view> first_given(const Mistakes& mistakes, Gives gives) {
     reference::ComparisonNotes* const notes = reference::ComparisonNotes::current();
     for (const auto& mistake : mistakes) {
+        if (notes && notes->known.contains(mistake.name)) continue;
         if (notes) notes->about = mistake.name;
         const bool given = gives(mistake);
         if (notes) notes->about.clear();

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <system_error>
@@ -24,6 +25,11 @@ using reference::Held;
 
 /// What is known of the outputs of a problem, in their order.
 using Outputs = std::vector<std::optional<Held>>;
+
+struct Answers {
+    Outputs right;                                 ///< with their bounds
+    std::map<std::string, Outputs> mistakes = {};  ///< by name
+};
 
 std::vector<std::byte> bytes_of(const torch::Tensor& tensor) {
     const torch::Tensor rows = tensor.contiguous();
@@ -46,31 +52,25 @@ class Recorder {
         }
     }
 
-    /// The right results and their bounds.
-    Outputs right() const {
-        reference::ComparisonNotes notes;
-        trial_.examine(reply(Outputs(names_.size())));
-        Outputs found(names_.size());
-        for (const Held& held : notes.held)
-            if (const auto n = place_of(held.name); n && held.about.empty() && !found[*n]) found[*n] = held;
-        return found;
-    }
-
-    /// What known mistakes give, by name. Some show in all outputs and others in a few, so all of these are tried:
-    /// outputs that are right, and outputs that hold nothing but NaN.
-    std::map<std::string, Outputs> mistakes(const Outputs& right) const {
-        std::map<std::string, Outputs> found;
+    /// The right results, and what known mistakes give. Some mistakes show in all outputs and others in a few, so all
+    /// of these are tried: outputs that hold nothing but NaN, and outputs of which some are right.
+    Answers answers() const {
+        Answers found{.right = Outputs(names_.size())};
         for (std::size_t chosen = 0; chosen + 1 < std::size_t{1} << names_.size(); ++chosen) {
             Outputs given(names_.size());
             for (std::size_t n = 0; n < names_.size(); ++n)
-                if (chosen >> n & 1) given[n] = right[n];
+                if (chosen >> n & 1) given[n] = found.right[n];
             reference::ComparisonNotes notes;
+            for (const auto& [name, outputs] : found.mistakes) notes.known.insert(name);
             trial_.examine(reply(given));
-            std::map<std::string, Outputs> here;
-            for (const Held& held : notes.held)
-                if (const auto n = place_of(held.name); n && !held.about.empty())
-                    here.try_emplace(held.about, given).first->second[*n] = held;
-            found.merge(here);
+            for (const Held& held : notes.held) {
+                const auto n = place_of(held.name);
+                if (!n) continue;
+                if (!held.about.empty())
+                    found.mistakes.try_emplace(held.about, given).first->second[*n] = held;
+                else if (!found.right[*n])
+                    found.right[*n] = held;
+            }
         }
         return found;
     }
@@ -118,13 +118,12 @@ json recorded(const Trial& trial, std::vector<std::vector<std::byte>>& blobs) {
     blobs.insert(blobs.end(), trial.problem.blobs.begin(), trial.problem.blobs.end());
     if (trial.problem.words.at("outputs").empty()) return words;
 
-    const Recorder recorder(trial);
-    const Outputs right = recorder.right();
-    for (const std::optional<Held>& held : right) {
+    const Answers answers = Recorder(trial).answers();
+    for (const std::optional<Held>& held : answers.right) {
         if (!held) throw std::logic_error("a result of " + trial.name + " is compared with nothing");
         blobs.push_back(bytes_of(at::stack({held->expected, held->bound.expand_as(held->expected)})));
     }
-    for (const auto& [name, outputs] : recorder.mistakes(right)) {
+    for (const auto& [name, outputs] : answers.mistakes) {
         words["mistakes"].push_back(name);
         for (const std::optional<Held>& held : outputs)
             blobs.push_back(held ? sample_of(*held) : std::vector<std::byte>());
@@ -139,11 +138,13 @@ std::string record(const json& suite, std::uint64_t seed, const std::string& fol
     recording.words["trials"] = json::array();
     for (const Trial& trial : trials_of(suite, seed))
         recording.words["trials"].push_back(recorded(trial, recording.blobs));
-    const std::string name = recording_of(suite), path = folder + "/" + name;
+    // Under a name of this process's own until it is complete: another may read or record the same.
+    const std::string name = recording_of(suite), path = folder + "/" + name + "." + std::to_string(::getpid());
     const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (file < 0) throw std::system_error(errno, std::generic_category(), path);
     write_all(file, encode(recording));
     ::close(file);
+    std::filesystem::rename(path, folder + "/" + name);
     return name;
 }
 

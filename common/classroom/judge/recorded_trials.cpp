@@ -40,8 +40,8 @@ struct Mistake {
 
 struct Recorded {
     json problem, asked, mistaken;
-    std::vector<Answer> right;
-    std::vector<Mistake> mistakes;
+    std::vector<Answer> right = {};
+    std::vector<Mistake> mistakes = {};
     std::int64_t rows_per_tile;
 };
 

@@ -26,17 +26,25 @@ bool GainedKnowledge::gain(const Moment& now, const KnowledgePtr& knowledge) {
 KnowledgePtr GainedKnowledge::known_at(const Moment& now) {
     if (!all_) return nullptr;
     // What came before a barrier of the block is known to all.
-    std::erase_if(gains_, [&](const Gain& gain) {
+    const std::size_t ended = std::erase_if(gains_, [&](const Gain& gain) {
         if (gain.block_interval >= now.block_interval) return false;
         before_ = joined(before_, gain.knowledge);
         return true;
     });
+    if (ended > 0)
+        for (Latest& latest : latest_) latest.gains.clear();
     if (latest_.size() <= std::size_t(now.thread)) latest_.resize(std::size_t(now.thread) + 1);
-    KnowledgePtr& known = latest_[std::size_t(now.thread)];
-    known = joined(known, before_);
-    for (const Gain& gain : gains_)
-        if (now.comes_after(gain.thread, gain.interval, gain.block_interval)) known = joined(known, gain.knowledge);
-    return known;
+    Latest& latest = latest_[std::size_t(now.thread)];
+    if (latest.before != before_) latest.known = joined(latest.known, before_);
+    latest.before = before_;
+    latest.gains.resize(gains_.size());
+    for (std::size_t n = 0; n < gains_.size(); ++n) {
+        const Gain& gain = gains_[n];
+        if (latest.gains[n] || !now.comes_after(gain.thread, gain.interval, gain.block_interval)) continue;
+        latest.known = joined(latest.known, gain.knowledge);
+        latest.gains[n] = true;
+    }
+    return latest.known;
 }
 
 void HandOver::start_block(std::uint64_t block) {

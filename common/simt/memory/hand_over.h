@@ -48,9 +48,16 @@ class GainedKnowledge {
         KnowledgePtr knowledge;
     };
 
-    std::vector<Gain> gains_;           // since the block last met
-    KnowledgePtr before_, all_;         // what all threads know; what any of them does
-    std::vector<KnowledgePtr> latest_;  // by thread: what known_at() said last
+    /// What known_at() said to a thread last, and what is in that already: joining it again would take the longer, the
+    /// longer a block's threads go without a barrier for all.
+    struct Latest {
+        KnowledgePtr known, before;  // before: the `before_` that is in it
+        std::vector<bool> gains;     // by their places
+    };
+
+    std::vector<Gain> gains_;     // since the block last met
+    KnowledgePtr before_, all_;   // what all threads know; what any of them does
+    std::vector<Latest> latest_;  // by thread
 };
 
 /// How the threads of the running block hand over to, and take over from, others of the same launch: by a release, or
