@@ -624,6 +624,33 @@ TEST(RightHandOver, ThereAndBackAgain) {
     });
 }
 
+// What a thread has come by before a barrier is known to all behind it; what another comes by there is something else.
+TEST(RightHandOver, ByOneThreadBeforeABarrierAndByAnotherBehindIt) {
+    const Memory m;
+    expect_right(m, {.grid = 2, .block = 32}, [data = m.data, flag = m.flag] {
+        const auto wait = [&](int n) {
+            while (load_acquire(flag(n)) == 0) {
+            }
+        };
+        if (blockIdx.x == 0) {
+            if (threadIdx.x != 0) return;
+            data(0) = 1.0f;
+            store_release(flag(0), 1);
+            data(1) = 2.0f;
+            store_release(flag(1), 1);
+            return;
+        }
+        if (threadIdx.x == 0) {
+            wait(0);
+            EXPECT_EQ(float(data(0)), 1.0f);
+        }
+        __syncthreads();
+        if (threadIdx.x == 1) wait(1);
+        __syncwarp();
+        if (threadIdx.x == 0) EXPECT_EQ(float(data(1)), 2.0f);
+    });
+}
+
 TEST(RightHandOver, OfAWorkspaceThatHeldGarbage) {
     const Memory m;
     FreshBuffer<float> partial_buffer("partial", {8}), sum_buffer("sum", {1});
