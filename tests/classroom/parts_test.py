@@ -16,7 +16,7 @@ import unittest
 import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "common/classroom"))
+sys.path[:0] = [str(ROOT / "common/classroom"), str(ROOT / "tests")]
 
 import addresses  # noqa: E402
 import budgets  # noqa: E402
