@@ -251,8 +251,8 @@ TEST(Decode, TakesThePipelinedKernelWhereItCan) {
     EXPECT_EQ(kernel_on("v100", q, k), "decode_split_kernel 128");
     EXPECT_EQ(kernel_on("h100", q.to(torch::kFloat32), k.to(torch::kFloat32)), "decode_split_kernel 128");
     EXPECT_EQ(kernel_on("h100", q.slice(3, 0, 60), k.slice(3, 0, 60)), "decode_split_kernel 128");
-    EXPECT_EQ(kernel_on("h100", torch::cat({q, q}, 2), k, bottom_right), "decode_split_kernel 128");
-    EXPECT_EQ(kernel_on("rtx4090", torch::cat({q, q}, 3), torch::cat({k, k}, 3)), "decode_split_kernel 128");
+    EXPECT_EQ(kernel_on("h100", torch::concat({q, q}, 2), k, bottom_right), "decode_split_kernel 128");
+    EXPECT_EQ(kernel_on("rtx4090", torch::concat({q, q}, 3), torch::concat({k, k}, 3)), "decode_split_kernel 128");
 }
 
 // One block of 8 warps on each multiprocessor, or two of 4 where so many fit and come in full waves.

@@ -29,7 +29,7 @@ torch::Tensor cut_sequence(const torch::Tensor& whole, std::int64_t dimension, P
     std::vector<torch::Tensor> pieces;
     for (const Interval& interval : part_of(parts, whole.size(dimension), rank, ranks))
         pieces.push_back(whole.narrow(dimension, interval.first, interval.length));
-    return at::cat(pieces, dimension);
+    return at::concat(pieces, dimension);
 }
 
 torch::Tensor rejoin_sequence(const std::vector<torch::Tensor>& cut_up, std::int64_t dimension, Parts parts) {
@@ -50,7 +50,7 @@ torch::Tensor rejoin_sequence(const std::vector<torch::Tensor>& cut_up, std::int
         }
     }
     std::erase_if(intervals, [](const torch::Tensor& interval) { return !interval.defined(); });
-    return at::cat(intervals, dimension);
+    return at::concat(intervals, dimension);
 }
 
 }  // namespace ladder

@@ -47,7 +47,7 @@ struct Whole : torch::CustomClassHolder {
         std::vector<torch::Tensor> given;
         for (int rank = 0; rank < group.size(); ++rank)
             given.push_back(cut_sequence(by_heads, 2, parts, rank, group.size()));
-        return at::cat(
+        return at::concat(
             distributed::all_to_all(group, given, {std::size_t(group.size()), sizes(by_heads, group.rank())}), 1);
     }
 };

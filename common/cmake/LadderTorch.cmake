@@ -65,6 +65,7 @@ if(LADDER_TORCH_VERSION VERSION_LESS 1.13)
 endif()
 
 add_library(ladder_torch INTERFACE)
+target_include_directories(ladder_torch INTERFACE "${PROJECT_SOURCE_DIR}/common/torch/lean")  # before libtorch's own: see there
 target_include_directories(ladder_torch SYSTEM INTERFACE "${LADDER_TORCH_API_INCLUDE}" "${LADDER_TORCH_INCLUDE}")
 target_compile_definitions(ladder_torch INTERFACE AT_PER_OPERATOR_HEADERS)  # its headers then include the functions they need, not all
 # libstdc++ comes first: PyTorch's libtorch.so exports a std::filesystem of its own, which crashes in programs that are not

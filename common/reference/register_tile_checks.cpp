@@ -43,7 +43,7 @@ double error_of(const AttentionEntry& entry, const torch::Tensor& q, const torch
     const auto blind_rows = [&](const torch::Tensor& keys) {
         const AttentionResult result =
             entry(q.to(device), keys.to(device), v.to(device), {.scale = {}, .mask = Mask::causal_top_left});
-        return torch::cat({result.out, result.lse.unsqueeze(-1)}, -1).narrow(2, 0, key).to(torch::kCPU);
+        return torch::concat({result.out, result.lse.unsqueeze(-1)}, -1).narrow(2, 0, key).to(torch::kCPU);
     };
     const torch::Tensor changed = blind_rows(k).ne(blind_rows(huge)).any(-1).flatten().nonzero().flatten();
     if (changed.numel() == 0) return ::testing::AssertionSuccess();

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/reference/run_tests.h"
 #include "common/reference/test_device.h"
 #include "common/simt/device/device.h"
 #include "common/torch/torch.h"
@@ -17,7 +18,6 @@
 namespace ladder::reference {
 namespace {
 
-constexpr int kNothingRan = 2;
 constexpr int kNotRun = 77;  // What CTest's SKIP_RETURN_CODE is set to.
 
 torch::Device chosen_device = torch::kCPU;
@@ -77,20 +77,11 @@ int run_all(int argc, char** argv) {
     at::set_num_threads(1);
     at::manual_seed(0);  // the same inputs on every run: a failure must come back when one looks for it
 
-    const int result = RUN_ALL_TESTS();
-    const auto& tests = *::testing::UnitTest::GetInstance();
-    if (tests.test_to_run_count() == 0) {
-        std::cerr << binary << ": no test ran; the filter \"" << GTEST_FLAG_GET(filter) << "\" selects none\n";
-        return kNothingRan;
-    }
-    if (tests.skipped_test_count() > 0) {
-        std::cerr << binary << ": " << tests.skipped_test_count() << " tests skipped; a skipped test is not a pass\n";
-        return EXIT_FAILURE;
-    }
+    const int result = run_tests(binary);
     const char* const where = chosen_device.is_cuda() ? " on cuda: " : " on cpu: ";
     for (const std::string& test : not_run_here) std::cout << "NOT RUN: " << binary << where << test << '\n';
-    if (std::size_t(tests.test_to_run_count()) == not_run_here.size()) return kNotRun;
-    return result;
+    const auto selected = std::size_t(::testing::UnitTest::GetInstance()->test_to_run_count());
+    return result == EXIT_SUCCESS && selected == not_run_here.size() ? kNotRun : result;
 }
 
 }  // namespace

@@ -14,9 +14,9 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/ceil.h>
 #include <ATen/ops/clamp.h>
+#include <ATen/ops/concat.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/dot.h>
 #include <ATen/ops/empty.h>

@@ -107,7 +107,7 @@ Gpt::Gpt(const ModelSizes& sizes, std::uint64_t seed, torch::Device device, torc
                                          : at::full({count}, shape.start, at::kFloat));
         if (shape.sizes.size() == 2) matrix_elements_ += count;
     }
-    weights_ = at::cat(fresh).to(device);
+    weights_ = at::concat(fresh).to(device);
     gradients_ = at::zeros_like(weights_);
     std::int64_t begin = 0;
     for (const Shape& shape : shapes) {

@@ -134,7 +134,7 @@ std::vector<Trial> trials(torch::ScalarType) {
         return refuses([](const torch::Tensor& x) { return x.narrow(2, 0, 1); }, {"hold 4, 1 and 4"}, false);
     }));
     trials.push_back(trial("another_head_count", [] {
-        return refuses([](const torch::Tensor& x) { return at::cat({x, x}, 1); }, {"rank 1"});
+        return refuses([](const torch::Tensor& x) { return at::concat({x, x}, 1); }, {"rank 1"});
     }));
     trials.push_back(trial("bad_input", [] {
         return refuses([](const torch::Tensor& x) { return x.select(0, 0); }, {"rank 1 gave up", "rank 3"});

@@ -109,10 +109,11 @@ def make_root(folder, log, jobs):
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         list(pool.map(lambda package: run(["dpkg-deb", "-x", package, root], log, f"unpacking {package.name}"),
                       sorted((apt / "archives").glob("*.deb"))))
-    # What the packages' scripts would have done: one BLAS and one LAPACK are everybody's.
-    for library in (root / LIBRARIES).glob("*/lib*.so.3"):
-        if library.parent.name in ("blas", "lapack") and not (root / LIBRARIES / library.name).exists():
-            (root / LIBRARIES / library.name).symlink_to(f"{library.parent.name}/{library.name}")
+    # What the packages' scripts would have done: one BLAS and one LAPACK are everybody's, and the first of these folders that has it.
+    for provider in ("openblas-serial", "blas", "lapack"):
+        for library in (root / LIBRARIES / provider).glob("lib*.so.[03]"):
+            if not (root / LIBRARIES / library.name).exists():
+                (root / LIBRARIES / library.name).symlink_to(f"{provider}/{library.name}")
     # The linker would follow absolute links to this machine's own files.
     for link in (path for path in root.rglob("*") if path.is_symlink()):
         target = os.readlink(link)

@@ -15,6 +15,7 @@
 #include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,15 +38,18 @@ torch::ScalarType dtype_of(simt::ElementType type) {
 }
 
 /// The first trial that objects decides what a mutant was caught by. A result that is little beyond its bound there may
-/// be more so in a later trial: the search goes on until one is plainly wrong.
-void report_check(const char* name, const std::vector<Trial>& trials) {
+/// be more so in a later trial: the search goes on until one is plainly wrong. Returns the first trial where that was
+/// by its result.
+std::optional<std::string> report_check(const char* name, const std::vector<Trial>& trials) {
     constexpr double kPlainlyWrong = 3;
     nlohmann::json found{{"mutant", name}, {"caught_by", nullptr}};
+    std::optional<std::string> first_wrong_result;
     double factor = 0;
     for (const Trial& trial : trials) {
         const Outcome outcome = trial.run();
         if (outcome.caught_by.empty() || outcome.factor <= factor) continue;
         if (factor > 0 && outcome.caught_by != kReference) continue;
+        if (factor == 0 && outcome.caught_by == kReference) first_wrong_result = trial.name;
         factor = outcome.factor;
         found = {{"mutant", name},
                  {"caught_by", outcome.caught_by},
@@ -56,6 +60,7 @@ void report_check(const char* name, const std::vector<Trial>& trials) {
         if (factor >= kPlainlyWrong) break;
     }
     say(found);
+    return first_wrong_result;
 }
 
 /// What remains if nobody diagnoses anything, and only results are compared.
@@ -83,10 +88,13 @@ int run(const std::vector<std::string>& chosen) {
         active = n;
         const std::vector<Trial> all = trials(dtype_of(mutant.element));
         say({{"mutant", mutant.name}, {"begins", "checked"}});
-        report_check(mutant.name, all);
+        const std::optional<std::string> first_wrong_result = report_check(mutant.name, all);
         if (std::string_view(mutant.name).starts_with("original")) continue;
         say({{"mutant", mutant.name}, {"begins", "value_alone"}});
-        report_value_alone(mutant.name, all);
+        if (first_wrong_result)  // nothing was diagnosed before it, so without diagnoses it would be the same
+            say({{"mutant", mutant.name}, {"value_alone", "yes"}, {"trial", *first_wrong_result}});
+        else
+            report_value_alone(mutant.name, all);
     }
     return 0;
 }

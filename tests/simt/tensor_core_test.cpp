@@ -315,7 +315,7 @@ TEST(Pack, RoundsBothHalvesToTheNearest) {
                                                  1.0f + 0x3p-8f, 65504.0f, 65519.0f, 65520.0f, -1e30f, 0x1p-24f,
                                                  0x1p-25f, 0x1.8p-25f, 0x1p-14f, 3.4e38f, 1e-40f, inf, -inf});
     const torch::Tensor random = torch::randint(0, 0x7f800000, {1006}, torch::kInt32).view(torch::kFloat32);
-    const torch::Tensor in = torch::cat({special, random}).view({-1, 2}).contiguous();
+    const torch::Tensor in = torch::concat({special, random}).view({-1, 2}).contiguous();
     for (const torch::ScalarType type : kTypes)
         for (const torch::Device device : machines()) {
             SCOPED_TRACE(device.str() + ", " + toString(type));

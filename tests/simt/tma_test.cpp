@@ -239,7 +239,7 @@ TEST_F(Tma, BulkCopiesNeedNoMap) {
     if (not_run_before_hopper()) return;
     const torch::Tensor x = torch::randint(-100, 100, {kBulkElements}, torch::kFloat32);
     const torch::Tensor swapped =
-        2 * torch::cat({x.narrow(0, kBulkElements / 2, kBulkElements / 2), x.narrow(0, 0, kBulkElements / 2)});
+        2 * torch::concat({x.narrow(0, kBulkElements / 2, kBulkElements / 2), x.narrow(0, 0, kBulkElements / 2)});
     torch::Tensor sum = swapped + 1;
     sum.narrow(0, kBulkElements / 2, kBulkElements / 2) += swapped.narrow(0, 0, kBulkElements / 2);
     for (const torch::Device device : machines()) {
