@@ -74,6 +74,8 @@ def graded(known, folders, seed, minutes, progress):
             for folder, of_folder in zip(folders, waiting):
                 for exercise, verdict in of_folder:
                     progress(f"{terminal.escaped(pathlib.Path(folder).name)}: {exercise.id} {exercise.title}")
+                    while not verdict.done():  # not without end: a signal that another thread was given wakes nobody who waits
+                        concurrent.futures.wait([verdict], timeout=0.2)
                     verdict.result()
         except KeyboardInterrupt:
             is_whole = False

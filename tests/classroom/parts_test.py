@@ -533,24 +533,27 @@ class Grading(unittest.TestCase):
 
 class Ended(unittest.TestCase):
     def test_who_ends_a_grading_has_what_was_judged_until_then(self):
-        exercise = exercises.read()[0]
+        exercise, heard = exercises.read()[0], []
 
         def text_of(folder, exercise):
             if folder == "ada":
                 raise submission.Unreadable("a pipe")
             if folder == "ben":
-                threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGINT]).start()
-            limits._interrupted.wait(60)
+                end(threading.get_ident())
+            heard.append(limits._interrupted.wait(10))
             raise limits.Interrupted
 
         self.addCleanup(limits._interrupted.clear)
         self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))  # ignored where nobody types
-        with unittest.mock.patch.object(submission, "text_of", text_of):
-            results, is_whole = grade.graded([exercise], ["ada", "ben", "eve"], 7, 60, terminal.Progress())
-        self.assertFalse(is_whole)
-        stages = [grade.as_json(one, 7, {exercise.name: 10})["exercises"][0]["stage"] for one in results]
-        self.assertEqual(stages, ["refused", "not judged", "not judged"])
-
+        for to, end in (("whom the system chooses", lambda worker: threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGINT]).start()),
+                        ("a worker", lambda worker: threading.Timer(0.1, signal.pthread_kill, [worker, signal.SIGINT]).start())):
+            limits._interrupted.clear()
+            with self.subTest(to), unittest.mock.patch.object(submission, "text_of", text_of):
+                results, is_whole = grade.graded([exercise], ["ada", "ben", "eve"], 7, 60, terminal.Progress())
+                self.assertFalse(is_whole)
+                stages = [grade.as_json(one, 7, {exercise.name: 10})["exercises"][0]["stage"] for one in results]
+                self.assertEqual(stages, ["refused", "not judged", "not judged"])
+        self.assertTrue(all(heard))
 
     def test_data_are_written_though_nobody_reads_the_table(self):
         with tempfile.TemporaryDirectory() as folder:
