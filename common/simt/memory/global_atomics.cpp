@@ -235,8 +235,9 @@ void GlobalShadow::hand_in_lists() {
         for (const ListedAccess& access : all)
             (access.deed == Deed::writes ? write : read) =
                 GlobalAccessRecord{access.warp * 32 + std::countr_zero(access.lanes), access.tensor, access.site};
-        if (read.thread >= 0) hand_in.read(*listed.region, listed.cell, read);
-        if (write.thread >= 0) hand_in.write(*listed.region, listed.cell, write);
+        auto& page = hand_in.page_of(*listed.region, listed.cell);
+        if (read.thread >= 0) hand_in.read(page, listed.cell, read);
+        if (write.thread >= 0) hand_in.write(page, listed.cell, write);
     }
     for (const auto& [address, read] : unwritten_) {
         const Listed& listed = listed_at(address);

@@ -11,11 +11,14 @@ class GlobalLaunchShadow::HandIn {
     HandIn(GlobalLaunchShadow& launch, std::uint64_t block)
         : launch_(launch), lock_(launch.mutex_), block_(block), meets_more_(launch.has_more()) {}
 
+    /// Where the launch has its notes of an element, and of its neighbours with the same number / Page::kCells.
+    Page& page_of(const GlobalRegion& region, std::size_t number);
+
     /// The block's last read of an element, its last write, or, if all that it wrote there were additions, which
-    /// may come in any order, the last one. Each once for an element, or not at all.
-    void read(const GlobalRegion& region, std::size_t number, const GlobalAccessRecord& access);
-    void write(const GlobalRegion& region, std::size_t number, const GlobalAccessRecord& access);
-    void add(const GlobalRegion& region, std::size_t number, const GlobalAccessRecord& access);
+    /// may come in any order, the last one. Each once for an element, or not at all. `page`: the element's.
+    void read(Page& page, std::size_t number, const GlobalAccessRecord& access);
+    void write(Page& page, std::size_t number, const GlobalAccessRecord& access);
+    void add(Page& page, std::size_t number, const GlobalAccessRecord& access);
 
     /// All that the block did to one element. `hands_over`: whether anything of it can lie before or after what
     /// another block does. `gained`: what anybody in the block has learned of others, by its end.
@@ -30,7 +33,6 @@ class GlobalLaunchShadow::HandIn {
         Instruction instruction{.site = {}, .tensor = -1};  // none
         std::uint64_t number = 0;
     };
-    Page& page_of(const GlobalRegion& region, std::size_t number);
     Party party(const GlobalAccessRecord& access, Recent& recent);
     void meet(Party newcomer, Deed deed, Party other, Deed other_deed, const GlobalRegion& region, std::size_t number);
 
@@ -38,7 +40,7 @@ class GlobalLaunchShadow::HandIn {
     std::scoped_lock<std::mutex> lock_;
     std::uint64_t block_;
     const bool meets_more_;              // of other blocks than plain reads and writes
-    Page* page_ = nullptr;               // of the last element
+    Page* page_ = nullptr;               // that was asked for last
     Recent recent_read_, recent_write_;  // whose numbers were asked for last
 };
 
@@ -71,32 +73,30 @@ inline void GlobalLaunchShadow::keep_lowest(Party newcomer, Party& lowest, Party
         launch_.meet_other_block(newcomer, deed, other, other_deed, region, cell);
 }
 
-[[gnu::always_inline]] inline void GlobalLaunchShadow::HandIn::read(const GlobalRegion& region, std::size_t number,
+[[gnu::always_inline]] inline void GlobalLaunchShadow::HandIn::read(Page& page, std::size_t number,
                                                                     const GlobalAccessRecord& access) {
-    Page& page = page_of(region, number);
     const std::size_t cell = number - page.first_cell;
     const Party reader = party(access, recent_read_);
-    meet(reader, Deed::reads, page.writers[cell], Deed::writes, region, number);
+    meet(reader, Deed::reads, page.writers[cell], Deed::writes, *page.region, number);
     if (meets_more_) [[unlikely]]
-        launch_.meet_more(reader, Deed::reads, region, number);
+        launch_.meet_more(reader, Deed::reads, *page.region, number);
     if (!page.readers) [[unlikely]]
         give_readers(page);
     keep_lowest(reader, (*page.readers)[cell].lowest, (*page.readers)[cell].next);
 }
 
-[[gnu::always_inline]] inline void GlobalLaunchShadow::HandIn::write(const GlobalRegion& region, std::size_t number,
+[[gnu::always_inline]] inline void GlobalLaunchShadow::HandIn::write(Page& page, std::size_t number,
                                                                      const GlobalAccessRecord& access) {
-    Page& page = page_of(region, number);
     Party& known = page.writers[number - page.first_cell];
     const Party writer = party(access, recent_write_);
-    meet(writer, Deed::writes, known, Deed::writes, region, number);
+    meet(writer, Deed::writes, known, Deed::writes, *page.region, number);
     if (page.readers) [[unlikely]] {
         const Readers& readers = (*page.readers)[number - page.first_cell];
-        meet(writer, Deed::writes, readers.lowest, Deed::reads, region, number);
-        meet(writer, Deed::writes, readers.next, Deed::reads, region, number);
+        meet(writer, Deed::writes, readers.lowest, Deed::reads, *page.region, number);
+        meet(writer, Deed::writes, readers.next, Deed::reads, *page.region, number);
     }
     if (meets_more_) [[unlikely]]
-        launch_.meet_more(writer, Deed::writes, region, number);
+        launch_.meet_more(writer, Deed::writes, *page.region, number);
     if (!known.known() || writer.block_after() < known.block_after()) known = writer;
 }
 

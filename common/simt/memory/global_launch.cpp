@@ -143,8 +143,8 @@ std::uint64_t GlobalLaunchShadow::number_of(const Instruction& instruction) {
 }
 
 /// Who adds meets those who read and write plainly, and they meet him.
-void GlobalLaunchShadow::HandIn::add(const GlobalRegion& region, std::size_t number, const GlobalAccessRecord& access) {
-    const Page& page = page_of(region, number);
+void GlobalLaunchShadow::HandIn::add(Page& page, std::size_t number, const GlobalAccessRecord& access) {
+    const GlobalRegion& region = *page.region;
     const std::size_t cell = number - page.first_cell;
     const Party adder = party(access, recent_write_);
     meet(adder, Deed::writes, page.writers[cell], Deed::writes, region, number);

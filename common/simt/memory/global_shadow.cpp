@@ -65,16 +65,19 @@ void GlobalShadow::end_block() {
     GlobalLaunchShadow::HandIn hand_in(*launch_, block_);
     const std::uint32_t first_interval = first_interval_;
     for (const Chunk& chunk : std::span(chunks_).first(used)) {
+        auto& page = hand_in.page_of(*chunk.region, chunk.first_cell);
+        static_assert(std::remove_reference_t<decltype(page)>::kCells % kChunkCells ==
+                      0);  // it is that of all its cells
         for (std::size_t i = 0; i < kChunkCells; ++i) {
             const Cell& c = chunk.cells[i];
             if (c.read_interval >= first_interval)
-                hand_in.read(*chunk.region, chunk.first_cell + i, {c.reader, c.read_tensor, c.read_site});
+                hand_in.read(page, chunk.first_cell + i, {c.reader, c.read_tensor, c.read_site});
             if (c.write_interval < first_interval) continue;
             const GlobalAccessRecord write{c.writer, c.write_tensor, c.write_site};
             if (c.adds & kOnlyAdds) [[unlikely]]
-                hand_in.add(*chunk.region, chunk.first_cell + i, write);
+                hand_in.add(page, chunk.first_cell + i, write);
             else
-                hand_in.write(*chunk.region, chunk.first_cell + i, write);
+                hand_in.write(page, chunk.first_cell + i, write);
         }
     }
 }
