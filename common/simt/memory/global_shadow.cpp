@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 #include "common/simt/memory/global_hand_in.h"
@@ -65,9 +66,8 @@ void GlobalShadow::end_block() {
     GlobalLaunchShadow::HandIn hand_in(*launch_, block_);
     const std::uint32_t first_interval = first_interval_;
     for (const Chunk& chunk : std::span(chunks_).first(used)) {
-        auto& page = hand_in.page_of(*chunk.region, chunk.first_cell);
-        static_assert(std::remove_reference_t<decltype(page)>::kCells % kChunkCells ==
-                      0);  // it is that of all its cells
+        auto& page = hand_in.page_of(*chunk.region, chunk.first_cell);  // that of all its cells
+        static_assert(std::remove_reference_t<decltype(page)>::kCells % kChunkCells == 0);
         for (std::size_t i = 0; i < kChunkCells; ++i) {
             const Cell& c = chunk.cells[i];
             if (c.read_interval >= first_interval)
