@@ -295,8 +295,9 @@ TEST(GlobalOracle, BlocksHandInInAnyOrder) {
                 GlobalLaunchShadow::HandIn hand_in(launch, std::uint64_t(b));
                 for (int c = 0; c < kFew; ++c) {
                     const std::size_t cell = first_cell + std::size_t(c);
-                    if (does[b][c][false]) hand_in.read(**region, cell, {b, tensor_id("cells"), sites(c, false)});
-                    if (does[b][c][true]) hand_in.write(**region, cell, {b, tensor_id("cells"), sites(c, true)});
+                    auto& page = hand_in.page_of(**region, cell);
+                    if (does[b][c][false]) hand_in.read(page, cell, {b, tensor_id("cells"), sites(c, false)});
+                    if (does[b][c][true]) hand_in.write(page, cell, {b, tensor_id("cells"), sites(c, true)});
                 }
             }
             const auto report = launch.conflict(UINT64_MAX);
