@@ -28,7 +28,8 @@ else()
         message(FATAL_ERROR "${Python_EXECUTABLE} has no PyTorch: `pip install torch` comes first, since libflash_ladder.so "
             "fits only the PyTorch that it was built with.")
     endif()
-    if(NOT EXISTS "${ladder_torch_root}/include/torch")  # Debian's PyTorch keeps its headers with the system's
+    # Debian's PyTorch keeps its headers with the system's, and those of Gloo beside them; it has nothing or links to them here.
+    if(NOT EXISTS "${ladder_torch_root}/include/torch" OR IS_SYMLINK "${ladder_torch_root}/include/torch")
         set(ladder_torch_root "")
     endif()
 endif()
