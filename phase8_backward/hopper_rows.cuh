@@ -5,6 +5,7 @@
 #include "common/attention/warp_reduce.cuh"
 #include "common/simt/simt.h"
 #include "phase8_backward/hopper_arguments.h"
+#include "phase8_backward/row_piece.cuh"
 
 namespace ladder::SIMT_MACHINE {
 
@@ -21,8 +22,6 @@ namespace ladder::SIMT_MACHINE {
 ///   global  reads O, dO, LSE (and dLSE) once; writes both numbers once, and zeros to dQ_sum (and turns). Afterwards
 ///           reads dQ_sum once and writes dQ once
 // clang-format on
-
-inline constexpr int kRowThreads = 128;  ///< of a block
 
 /// What these kernels are given.
 template <class T>
@@ -50,17 +49,6 @@ struct BackwardRows {
         if (has_dlse) dLSE = simt::global_tensor<const float, 3>(a.dlse);
         if (a.turns.rank) turns = simt::global_tensor<int, 3>(a.turns);
     }
-};
-
-/// Which row, and which eight columns of it, the thread has.
-template <int D>
-struct RowPiece {
-    static constexpr int lanes = D <= 64 ? 8 : D <= 128 ? 16 : 32;  ///< of a row, a power of 2
-    static constexpr int rows = kRowThreads / lanes;                ///< of a block
-    /// The row, which may lie past the end.
-    int row = int(blockIdx.x * rows + threadIdx.x / lanes);
-    /// The first of the columns, which may lie past the end, too.
-    int column = int(threadIdx.x % lanes * 8);
 };
 
 template <class T, int HeadDim>

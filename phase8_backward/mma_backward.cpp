@@ -12,22 +12,22 @@
 
 namespace ladder {
 
-// delta.cuh, mma_dkdv.cuh, mma_dq.cuh and mma_round.cuh, compiled once per machine.
+// mma_dkdv.cuh, mma_dq.cuh and mma_rows.cuh, compiled once per machine.
 namespace cpu {
-void launch_backward_delta(const BackwardArguments&);
+void launch_mma_delta(const BackwardArguments&);
 void launch_mma_dkdv(const BackwardArguments&);
 void launch_mma_dq(const BackwardArguments&);
 void launch_mma_round(const BackwardArguments&);
 std::size_t mma_dkdv_shared_bytes(const BackwardArguments&);
 std::size_t mma_dq_shared_bytes(const BackwardArguments&);
 DqSumShape mma_dq_sum_shape(const BackwardArguments&);
-GlobalBytes backward_delta_bytes(const BackwardArguments&);
+GlobalBytes mma_delta_bytes(const BackwardArguments&);
 GlobalBytes mma_dkdv_bytes(const BackwardArguments&);
 GlobalBytes mma_dq_bytes(const BackwardArguments&);
 GlobalBytes mma_round_bytes(const BackwardArguments&);
 }  // namespace cpu
 namespace cuda {
-[[gnu::weak]] void launch_backward_delta(const BackwardArguments&);
+[[gnu::weak]] void launch_mma_delta(const BackwardArguments&);
 [[gnu::weak]] void launch_mma_dkdv(const BackwardArguments&);
 [[gnu::weak]] void launch_mma_dq(const BackwardArguments&);
 [[gnu::weak]] void launch_mma_round(const BackwardArguments&);
@@ -71,7 +71,7 @@ AttentionGradients mma_backward(const torch::Tensor& dout, const torch::Tensor& 
     a.dq = tensor_argument("dQ", result.dq);
     a.dk = tensor_argument("dK", result.dk);
     a.dv = tensor_argument("dV", result.dv);
-    run_on(q.device(), cpu::launch_backward_delta, cuda::launch_backward_delta, a);
+    run_on(q.device(), cpu::launch_mma_delta, cuda::launch_mma_delta, a);
 
     torch::Tensor dq_sum;
     if (adds) {
@@ -97,7 +97,7 @@ GlobalBytes mma_backward_bytes(const torch::Tensor& q, const torch::Tensor& k, c
     check_mma_backward(q);
     BackwardArguments a(attention_arguments(q, k, v, q, {}, options));
     if (has_dlse) a.dlse.rank = 3;
-    const GlobalBytes delta = cpu::backward_delta_bytes(a);
+    const GlobalBytes delta = cpu::mma_delta_bytes(a);
     if (backward_options.gather == DqGather::second_pass)
         return bytes_together({delta, cpu::mma_dkdv_bytes(a), cpu::mma_dq_bytes(a)});
     a.dq_sum.rank = 4;

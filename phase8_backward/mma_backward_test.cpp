@@ -128,8 +128,8 @@ TEST(MmaBackward, LaunchesWhatItsNameSays) {
         return names;
     };
     using Names = std::vector<std::string>;
-    EXPECT_EQ(kernels(DqGather::second_pass), (Names{"backward_delta_kernel", "mma_dkdv_kernel", "mma_dq_kernel"}));
-    EXPECT_EQ(kernels(DqGather::atomics), (Names{"backward_delta_kernel", "mma_dkdv_kernel", "mma_round_kernel"}));
+    EXPECT_EQ(kernels(DqGather::second_pass), (Names{"mma_delta_kernel", "mma_dkdv_kernel", "mma_dq_kernel"}));
+    EXPECT_EQ(kernels(DqGather::atomics), (Names{"mma_delta_kernel", "mma_dkdv_kernel", "mma_round_kernel"}));
 }
 
 TEST(MmaBackward, TakesTheTilesThatTheDeviceHasRoomFor) {

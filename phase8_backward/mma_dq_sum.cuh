@@ -50,11 +50,18 @@ struct DqShare {
           first_column(pair / Shape::dq_groups * Shape::dq_columns) {}
     /// Row h of the lane's fragments m, in the tile.
     __device__ int row(int m, int h) const { return first_row + 16 * m + 8 * h + int(threadIdx.x) % 32 / 4; }
-    /// The first column of the lane's fragments c of 8 columns, in the tile.
-    __device__ int column(int c) const { return first_column + 8 * c + int(threadIdx.x) % 4 * 2; }
     /// Where element e of fragment (m, c) lies in the tile of the workspace.
-    __device__ int place(int m, int c, int e) const {
-        return (((pair * Shape::dq_m + m) * (Shape::dq_columns / 8) + c) * 4 + e) * 32 + int(threadIdx.x) % 32;
+    __device__ int place(int m, int c, int e) const { return place(pair, m, c, e) + int(threadIdx.x) % 32; }
+    /// Where those of eight neighbours lie that begin at (row, column) of the tile, column a multiple of 8: four lanes
+    /// have two each, so columns 0, 2, 4 and 6 lie side by side here, and the others 32 places further.
+    __device__ static int place_of_eight(int row, int column) {
+        const int pair = row / (16 * Shape::dq_m) + column / Shape::dq_columns * Shape::dq_groups;
+        return place(pair, row / 16 % Shape::dq_m, column % Shape::dq_columns / 8, row / 8 % 2 * 2) + row % 8 * 4;
+    }
+
+  private:
+    __device__ static int place(int pair, int m, int c, int e) {
+        return (((pair * Shape::dq_m + m) * (Shape::dq_columns / 8) + c) * 4 + e) * 32;
     }
 };
 
