@@ -4,6 +4,7 @@
 #include "common/attention/forward_tensors.cuh"
 #include "common/attention/online_softmax.cuh"
 #include "common/attention/register_tile.cuh"
+#include "common/attention/slice_ring.cuh"
 
 namespace ladder::SIMT_MACHINE {
 
@@ -15,8 +16,8 @@ namespace ladder::SIMT_MACHINE {
 ///   - tiles of 128 queries by 64 keys, or 64 by 128, so that a thread's scores form a square of 8 x 8 rather than 4 x 4:
 ///     half as many reads from shared memory for a multiply-add. Both products are sums of outer products
 ///     (common/attention/register_tile.cuh);
-///   - K_j and V_j are fetched in slices by asynchronous copies, into two slots in turn: while a slice is multiplied, the
-///     next is under way. One barrier a slice closes both hazards;
+///   - K_j and V_j come in slices by asynchronous copies: while a slice is multiplied, the next is under way
+///     (common/attention/slice_ring.cuh, which has the barriers);
 ///   - lanes are numbered so that reads are shared in pairs;
 ///   - a weight takes one multiply-add and one 2^x: log2(e) is multiplied into the scale once, m_i is an exponent of 2.
 ///     The largest score is found before scaling; l_i is summed over the row's lanes at the end only.
@@ -29,9 +30,9 @@ namespace ladder::SIMT_MACHINE {
 ///   shared  Q_i^T   [D, B_r]     D (B_r + 4) 4       written once
 ///           P_ij^T  [B_c, B_r]   B_c (B_r + 4) 4     columns written and read by their own warp only; B_c = 64, or 128 where
 ///                                                    sixteen lanes share a row and D <= 128
-///           slots   [2, 32 (B_c + 4)] 4              of K_j^T 32 columns, or as much of V_j; no padding for V_j: lanes
-///                                                    read one row together
-///           84,992 bytes for B_r = 128 and D = 64, 168,960 for D = 128, 186,368 for D = 256
+///           slots   [2, 32 (B_c + 4)] 4              of K_j^T 32 columns, or as much of V_j; four slots, and two barriers,
+///                                                    for a block that has a multiprocessor to itself
+///           84,992 bytes for B_r = 128 and D = 64, 202,768 for D = 128, 203,792 for D = 256
 ///
 ///   global  reads Q once and K, V once per query tile; writes O and LSE once
 // clang-format on
@@ -42,8 +43,8 @@ __global__ void __launch_bounds__(RegisterTiles<B_r, D>::threads, RegisterTiles<
     using Tiles = RegisterTiles<B_r, D>;
     constexpr int B_c = Tiles::B_c, threads = Tiles::threads, lanes = Tiles::lanes_per_row, columns = B_c / lanes;
     using Owner = TileOwner<B_r, threads, lanes>;
-    // Outer products written out, for the compiler to read ahead. The warps of a lone block walk side by side and share
-    // the instructions that the multiprocessor has fetched; two blocks do not.
+    // Outer products written out, for the compiler to read ahead. The warps of a lone block walk nearly side by side
+    // and share the instructions that the multiprocessor has fetched; two blocks do not.
     constexpr int unroll = D >= 128 ? 16 : 8;
 
     const int b = blockIdx.z, h = blockIdx.y, first_query = blockIdx.x * B_r;
@@ -55,15 +56,7 @@ __global__ void __launch_bounds__(RegisterTiles<B_r, D>::threads, RegisterTiles<
     simt::SharedArena arena;
     const auto Q_i = arena.tile<float, D, B_r, Tiles::query_pitch>("Q_i");
     const auto P_ij = arena.tile<float, B_c, B_r, Tiles::query_pitch>("P_ij");
-    const auto slots = arena.tile<float, 2, Tiles::slice_floats>("K_j, V_j");
-    int slot = 0;  // of the slice that is used next; the other one is free
-    const auto fetch_keys = [&](int into, int first_key, int first_column) {
-        copy_transposed_async<threads, B_c, Tiles::columns_per_slice>(slice<Tiles::key_pitch>(slots, into), K,
-                                                                      first_key, first_column);
-    };
-    const auto fetch_values = [&](int into, int first_key) {
-        copy_tile_async<threads, Tiles::keys_per_slice, D>(slice<D>(slots, into), V, first_key, t.vector_rows);
-    };
+    SliceRing<Tiles> slices(arena, K, V, key_length, t.vector_rows);
 
     const Owner owner;
     float m_i[Owner::rows], l_i[Owner::rows], O_i[Owner::rows][D / lanes];  // l_i: of this lane's columns
@@ -76,27 +69,19 @@ __global__ void __launch_bounds__(RegisterTiles<B_r, D>::threads, RegisterTiles<
     }
 
     copy_transposed_async<threads, B_r, D>(Q_i, Q, first_query, 0);
-    fetch_keys(slot, 0, 0);
     simt::commit_copies();
     const SignedScale scale(t.scale);
     simt::wait_copies<0>();
     if (scale.sign != 1.0f) multiply_own_copies<threads, B_r, D>(Q_i, scale.sign);
+    slices.begin();
 
     for (int first_key = 0; first_key < key_length; first_key += B_c) {
         float S_ij[Owner::rows][columns] = {};  // and then P_ij
 #pragma unroll 1
-        for (int d = 0; d < D; d += Tiles::columns_per_slice) {
-            simt::wait_copies<0>();
-            __syncthreads();  // the slice of K_j (and, the first time, Q_i) is complete before anyone reads it, and
-                              // everyone is done with the slice before it, whose slot is filled now
-            if (d + Tiles::columns_per_slice < D)
-                fetch_keys(slot ^ 1, first_key, d + Tiles::columns_per_slice);
-            else
-                fetch_values(slot ^ 1, first_key);
-            simt::commit_copies();
-            add_outer_products<unroll>(S_ij, owner, Q_i, d, slice<Tiles::key_pitch>(slots, slot),
+        for (int x = 0; x < Tiles::slices_of_keys; ++x) {
+            slices.next(first_key, x);
+            add_outer_products<unroll>(S_ij, owner, Q_i, x * Tiles::columns_per_slice, slices.keys(),
                                        Tiles::columns_per_slice);
-            slot ^= 1;
         }
         if (first_key + B_c > key_length) {  // keys that do not exist
 #pragma unroll
@@ -111,16 +96,8 @@ __global__ void __launch_bounds__(RegisterTiles<B_r, D>::threads, RegisterTiles<
 
 #pragma unroll 1
         for (int k = 0; k < B_c; k += Tiles::keys_per_slice) {
-            simt::wait_copies<0>();
-            __syncthreads();  // the slice of V_j (and, the first time, the warp's part of P_ij) is complete before
-                              // anyone reads it, and everyone is done with the slice before it
-            if (k + Tiles::keys_per_slice < B_c)
-                fetch_values(slot ^ 1, first_key + k + Tiles::keys_per_slice);
-            else if (first_key + B_c < key_length)
-                fetch_keys(slot ^ 1, first_key + B_c, 0);
-            simt::commit_copies();
-            add_outer_products<unroll>(O_i, owner, P_ij, k, slice<D>(slots, slot), Tiles::keys_per_slice);
-            slot ^= 1;
+            slices.next(first_key, Tiles::slices_of_keys + k / Tiles::keys_per_slice);
+            add_outer_products<unroll>(O_i, owner, P_ij, k, slices.values(), Tiles::keys_per_slice);
         }
     }
 

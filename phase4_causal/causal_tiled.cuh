@@ -6,6 +6,7 @@
 #include "common/attention/key_tiles.cuh"
 #include "common/attention/online_softmax.cuh"
 #include "common/attention/register_tile.cuh"
+#include "common/attention/slice_ring.cuh"
 
 namespace ladder::SIMT_MACHINE {
 
@@ -29,9 +30,9 @@ namespace ladder::SIMT_MACHINE {
 ///   shared  Q_i^T   [D, B_r]     D (B_r + 4) 4       written once
 ///           P_ij^T  [B_c, B_r]   B_c (B_r + 4) 4     columns written and read by their own warp only; B_c = 64, or 128 where
 ///                                                    sixteen lanes share a row and D <= 128
-///           slots   [2, 32 (B_c + 4)] 4              of K_j^T 32 columns, or as much of V_j; no padding for V_j: lanes
-///                                                    read one row together
-///           84,992 bytes for B_r = 128 and D = 64, 168,960 for D = 128, 186,368 for D = 256
+///           slots   [2, 32 (B_c + 4)] 4              of K_j^T 32 columns, or as much of V_j; four slots, and two barriers,
+///                                                    for a block that has a multiprocessor to itself
+///           84,992 bytes for B_r = 128 and D = 64, 202,768 for D = 128, 203,792 for D = 256
 ///
 ///   global  reads Q once; reads of K the key tiles that the tile's last query sees any key of, of V the slices; writes O
 ///           and LSE once
@@ -78,15 +79,7 @@ __global__ void __launch_bounds__(RegisterTiles<B_r, D>::threads, RegisterTiles<
     simt::SharedArena arena;
     const auto Q_i = arena.tile<float, D, B_r, Tiles::query_pitch>("Q_i");
     const auto P_ij = arena.tile<float, B_c, B_r, Tiles::query_pitch>("P_ij");
-    const auto slots = arena.tile<float, 2, Tiles::slice_floats>("K_j, V_j");
-    int slot = 0;  // of the slice that is used next; the other one is free
-    const auto fetch_keys = [&](int into, int first_key, int first_column) {
-        copy_transposed_async<threads, B_c, Tiles::columns_per_slice>(slice<Tiles::key_pitch>(slots, into), K,
-                                                                      first_key, first_column);
-    };
-    const auto fetch_values = [&](int into, int first_key) {
-        copy_tile_async<threads, Tiles::keys_per_slice, D>(slice<D>(slots, into), V, first_key, t.vector_rows);
-    };
+    SliceRing<Tiles> slices(arena, K, V, tiles.visited * B_c, t.vector_rows);
 
     const Owner owner;
     const int seen_by_all = seen_by(owner.first_row_of_warp());  // of the warp's rows, and then by any
@@ -102,32 +95,26 @@ __global__ void __launch_bounds__(RegisterTiles<B_r, D>::threads, RegisterTiles<
     }
 
     copy_transposed_async<threads, B_r, D>(Q_i, Q, first_query, 0);
-    if (tiles.visited > 0) fetch_keys(slot, 0, 0);
     simt::commit_copies();
     const SignedScale scale(t.scale);
     simt::wait_copies<0>();
     if (scale.sign != 1.0f) multiply_own_copies<threads, B_r, D>(Q_i, scale.sign);
+    slices.begin();
 
     // One step of the loop, compiled for each stage.
     const auto step = [&]<Stage stage>(std::integral_constant<Stage, stage>, int j_tile) {
         constexpr bool edge = stage == Stage::edge;
         const int first_key = j_tile * B_c;
         const bool warp_sees_any = !edge || first_key < seen_by_any;
+        const int keys = edge && seen_by_block - first_key < B_c ? seen_by_block - first_key : B_c;
+        const int used = Tiles::slices_of_keys + (keys + Tiles::keys_per_slice - 1) / Tiles::keys_per_slice;
         float S_ij[Owner::rows][columns] = {};  // and then P_ij
 #pragma unroll 1
-        for (int d = 0; d < D; d += Tiles::columns_per_slice) {
-            simt::wait_copies<0>();
-            __syncthreads();  // the slice of K_j (and, the first time, Q_i) is complete before anyone reads it, and
-                              // everyone is done with the slice before it, whose slot is filled now
-            if (d + Tiles::columns_per_slice < D)
-                fetch_keys(slot ^ 1, first_key, d + Tiles::columns_per_slice);
-            else
-                fetch_values(slot ^ 1, first_key);
-            simt::commit_copies();
+        for (int x = 0; x < Tiles::slices_of_keys; ++x) {
+            slices.next(first_key, x, used);
             if (warp_sees_any)
-                add_outer_products<8>(S_ij, owner, Q_i, d, slice<Tiles::key_pitch>(slots, slot),
+                add_outer_products<8>(S_ij, owner, Q_i, x * Tiles::columns_per_slice, slices.keys(),
                                       Tiles::columns_per_slice);
-            slot ^= 1;
         }
         int visible[Owner::rows];  // so many keys of the tile
 #pragma unroll
@@ -143,29 +130,20 @@ __global__ void __launch_bounds__(RegisterTiles<B_r, D>::threads, RegisterTiles<
             store_transposed(P_ij, owner, S_ij);
         }
 
-        const int keys = edge && seen_by_block - first_key < B_c ? seen_by_block - first_key : B_c;
 #pragma unroll 1
         for (int k = 0; k < keys; k += Tiles::keys_per_slice) {
-            simt::wait_copies<0>();
-            __syncthreads();  // the slice of V_j (and, the first time, the warp's part of P_ij) is complete before
-                              // anyone reads it, and everyone is done with the slice before it
-            if (k + Tiles::keys_per_slice < keys)
-                fetch_values(slot ^ 1, first_key + k + Tiles::keys_per_slice);
-            else if (j_tile + 1 < tiles.visited)
-                fetch_keys(slot ^ 1, first_key + B_c, 0);
-            simt::commit_copies();
+            slices.next(first_key, Tiles::slices_of_keys + k / Tiles::keys_per_slice, used);
             if constexpr (edge) {
                 const auto in_slice = [&](int seen) {  // how many of so many keys lie in this slice and before it
                     seen -= first_key + k;
                     return seen < 0 ? 0 : seen < Tiles::keys_per_slice ? seen : Tiles::keys_per_slice;
                 };
                 const int common = in_slice(seen_by_all);
-                add_outer_products<4>(O_i, owner, P_ij, k, slice<D>(slots, slot), common);
-                add_visible(O_i, owner, P_ij, k, slice<D>(slots, slot), common, in_slice(seen_by_any), visible);
+                add_outer_products<4>(O_i, owner, P_ij, k, slices.values(), common);
+                add_visible(O_i, owner, P_ij, k, slices.values(), common, in_slice(seen_by_any), visible);
             } else {
-                add_outer_products<8>(O_i, owner, P_ij, k, slice<D>(slots, slot), Tiles::keys_per_slice);
+                add_outer_products<8>(O_i, owner, P_ij, k, slices.values(), Tiles::keys_per_slice);
             }
-            slot ^= 1;
         }
     };
     int j = 0;

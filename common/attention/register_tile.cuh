@@ -28,6 +28,7 @@ namespace ladder::SIMT_MACHINE {
 template <int Queries, int D>
 struct RegisterTiles {
     static constexpr int B_r = Queries;                                    ///< queries: 128 or 64
+    static constexpr int head_dim = D;                                     ///< that it is compiled for
     static constexpr int lanes_per_row = B_r == 128 && D <= 96 ? 8 : 16;   ///< so O_i takes at most 8 x 16 floats
     static constexpr int B_c = lanes_per_row == 8 || D == 256 ? 64 : 128;  ///< keys
     static constexpr int threads = B_r * lanes_per_row / 8;                ///< of a block: 128 or 256
@@ -38,18 +39,22 @@ struct RegisterTiles {
     static constexpr int query_pitch = B_r + pad;          ///< of Q_i and P_ij, transposed
     static constexpr int key_pitch = B_c + pad;            ///< of K_j, transposed
 
-    /// K_j and V_j come in slices, one under way while another is in use: 32 columns of K_j, and as many keys of V_j as
-    /// take no more room, a power of two.
+    /// K_j and V_j come in slices (slice_ring.cuh): 32 columns of K_j, and as many keys of V_j as take no more room, a
+    /// power of two.
     static constexpr int columns_per_slice = 32;
     static constexpr int slice_floats = columns_per_slice * key_pitch;  ///< of one
     /// Of V_j.
     static constexpr int keys_per_slice = D == 32 ? 64 : D == 96 && lanes_per_row == 8 ? 16 : D == 256 ? 8 : 32;
+    static constexpr int slots = resident == 1 ? 4 : 2;                   ///< for slices
+    static constexpr int barriers = slots == 4 ? 2 : 0;                   ///< in shared memory
+    static constexpr int slices_of_keys = D / columns_per_slice;          ///< of K_j
+    static constexpr int slices = slices_of_keys + B_c / keys_per_slice;  ///< of K_j and V_j together
     static_assert(keys_per_slice * D <= slice_floats && keys_per_slice <= B_c && D % columns_per_slice == 0);
 
-    /// Of a block: Q_i, P_ij and two slices.
-    static constexpr std::size_t shared_bytes = simt::shared_bytes<float>(D, query_pitch) +
-                                                simt::shared_bytes<float>(B_c, query_pitch) +
-                                                simt::shared_bytes<float>(2, slice_floats);
+    /// Of a block: Q_i, P_ij, the slots and the barriers.
+    static constexpr std::size_t shared_bytes =
+        simt::shared_bytes<float>(D, query_pitch) + simt::shared_bytes<float>(B_c, query_pitch) +
+        simt::shared_bytes<float>(slots, slice_floats) + barriers * sizeof(std::uint64_t);
 };
 
 /// Of N numbers side by side: four, or two where fours do not make up N.
@@ -208,9 +213,10 @@ __device__ __forceinline__ void copy_transposed_async(const Tile& tile,
     static_assert(Rows % rows_at_once == 0 && Columns % neighbours == 0);
     const int d = threadIdx.x % neighbours, r = threadIdx.x / neighbours;
     // As wide as an address: the compiler then steps from row to row, and a row's columns are offsets in instructions.
+    // The copies of a slice, which stand in a loop, are written out; those of a whole tile would be too many.
     const std::int64_t row = first_row + r, column = first_column + d;
     if (first_row + Rows <= int(matrix.extent(0)) && first_column + Columns <= int(matrix.extent(1))) {
-#pragma unroll 2
+#pragma unroll(Columns > neighbours * 4 ? 2 : 4)
         for (int i = 0; i < Rows; i += rows_at_once)
 #pragma unroll
             for (int c = 0; c < Columns; c += neighbours)

@@ -9,7 +9,7 @@ namespace ladder::reference {
 
 /// What a block of the kernels of register tiles (common/attention/register_tile.cuh) needs at most, besides
 /// FlashAttention-1's.
-inline constexpr std::size_t kMostRegisterTileBytes = 186368;
+inline constexpr std::size_t kMostRegisterTileBytes = 203792;
 
 /// The same cases in float32, up to a head dimension, as kernels of register tiles take them. None on a GPU that has
 /// not `shared_bytes` of shared memory for a block.

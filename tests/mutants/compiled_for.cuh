@@ -29,6 +29,6 @@ struct TileShape {
 };
 template <class... Shape>
 struct CompiledTiles {};
-using RegisterTileShapes = CompiledTiles<TileShape<kCompiledTiledHeadDim == 32 ? 128 : 64, kCompiledTiledHeadDim>>;
+using RegisterTileShapes = CompiledTiles<TileShape<128, kCompiledTiledHeadDim>>;
 
 }  // namespace ladder::SIMT_MACHINE

@@ -361,13 +361,30 @@ TEST_F(MbarrierModel, APeekThatNothingEndsIsEndless) {
 }
 
 TEST_F(MbarrierModel, AreNotOnEveryDevice) {
-    const ScopedCpuDevice older(device_from(device_profile("a100")));
+    const ScopedCpuDevice older(device_from(device_profile("t4")));
     checks.expect({.block = 32, .shared_bytes = 64},
                   [] {
                       const auto full = SharedArena().barriers<1>("full");
                       if (is_thread(0)) full[0].init(1);  // @without the feature
                   },
-                  {.fault = Fault::unsupported, .first = {0, "without the feature"}});
+                  {.fault = Fault::unsupported,
+                   .first = {0, "without the feature"},
+                   .says = {"barriers in shared memory (mbarrier), which NVIDIA T4 does not have"}});
+}
+
+TEST_F(MbarrierModel, CountNoBytesBeforeHopper) {
+    const ScopedCpuDevice older(device_from(device_profile("a100")));
+    const auto arrive = [](bool with_bytes) {
+        const auto full = SharedArena().barriers<1>("full");
+        if (is_thread(0)) full[0].init(1);
+        __syncthreads();
+        if (is_thread(1) && with_bytes) full[0].arrive_expecting(16);  // @announces bytes
+        if (is_thread(1) && !with_bytes) full[0].arrive();
+        full[0].wait(0);
+    };
+    expect_clean({.block = 64, .shared_bytes = 64}, [&] { arrive(false); });
+    checks.expect({.block = 64, .shared_bytes = 64}, [&] { arrive(true); },
+                  {.fault = Fault::unsupported, .first = {1, "announces bytes"}});
 }
 
 /// Two warps take turns to add to one number.

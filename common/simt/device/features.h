@@ -12,6 +12,7 @@ enum class Feature : unsigned {
     split_warps,   ///< lanes that have parted wait for each other in __syncwarp(), wherever each calls it
     ldmatrix,      ///< `ldmatrix`
     cp_async,      ///< `cp.async`
+    mbarrier,      ///< barriers in shared memory: `mbarrier`
     mma,           ///< `mma.sync` of m16n8k16, f16 and bf16
     cache_hints,   ///< `.L2::cache_hint`, `createpolicy`
     fp8,           ///< e4m3 and e5m2: `cvt` and `mma.sync`
@@ -64,6 +65,7 @@ inline constexpr std::array kFeatureFacts = {
     FeatureFacts{Feature::split_warps, "independent thread scheduling", 70, kEveryLaterOne},
     FeatureFacts{Feature::ldmatrix, "ldmatrix", 75, kEveryLaterOne},
     FeatureFacts{Feature::cp_async, "asynchronous copies (cp.async)", 80, kEveryLaterOne},
+    FeatureFacts{Feature::mbarrier, "barriers in shared memory (mbarrier)", 80, kEveryLaterOne},
     FeatureFacts{Feature::mma, "mma.m16n8k16", 80, kEveryLaterOne},
     FeatureFacts{Feature::cache_hints, "hints to the L2 cache", 80, kEveryLaterOne},
     FeatureFacts{Feature::fp8, "8-bit floating point (e4m3, e5m2)", 89, kEveryLaterOne},

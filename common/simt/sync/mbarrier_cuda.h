@@ -11,6 +11,8 @@
 // for the first, 1 for the second, 0 for the third: it waits while the barrier is in a phase of that parity. So nobody
 // may fall two phases behind.
 //
+// They need Feature::mbarrier; bytes that are announced, Feature::tma.
+//
 // What a thread did before it arrived (release) is visible to whoever has waited for that phase (acquire), as are the
 // bytes that the tensor memory accelerator brought. That is all that is ordered: nothing for those who did not wait.
 //
@@ -38,9 +40,10 @@ class Mbarrier {
     /// The one that lies there in shared memory.
     __device__ __forceinline__ explicit Mbarrier(std::uint32_t address) : address_(address) {}
 
-    /// Makes it: from now on, `count` arrivals complete a phase. By one thread; publish_barriers() follows.
+    /// Makes it: from now on, `count` arrivals complete a phase. By one thread; a __syncthreads() follows, and before it
+    /// publish_barriers(), where the tensor memory accelerator or other blocks use it.
     __device__ __forceinline__ void init(int count) const {
-        if constexpr (kHasFeature<Feature::tma>)
+        if constexpr (kHasFeature<Feature::mbarrier>)
             asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" : : "r"(address_), "r"(count) : "memory");
         else
             refuse(kNoBarriers);
@@ -48,7 +51,7 @@ class Mbarrier {
 
     /// One arrival: what this thread did before is done (release).
     __device__ __forceinline__ void arrive() const {
-        if constexpr (kHasFeature<Feature::tma>)
+        if constexpr (kHasFeature<Feature::mbarrier>)
             asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(address_) : "memory");
         else
             refuse(kNoBarriers);
@@ -76,8 +79,8 @@ class Mbarrier {
             refuse(kNoBarriers);
     }
 
-    /// Whether the phase of this parity is over (acquire, if it is). The hardware may put the thread to sleep for a
-    /// while before it says no.
+    /// Whether the phase of this parity is over (acquire, if it is). From sm_90 on the hardware may put the thread to
+    /// sleep for a while before it says no.
     __device__ __forceinline__ bool is_over(unsigned parity) const {
         unsigned over = 0;
         if constexpr (kHasFeature<Feature::tma>)
@@ -85,6 +88,16 @@ class Mbarrier {
                 "{\n"
                 ".reg .pred over;\n"
                 "mbarrier.try_wait.parity.shared::cta.b64 over, [%1], %2;\n"
+                "selp.u32 %0, 1, 0, over;\n"
+                "}"
+                : "=r"(over)
+                : "r"(address_), "r"(parity)
+                : "memory");
+        else if constexpr (kHasFeature<Feature::mbarrier>)
+            asm volatile(
+                "{\n"
+                ".reg .pred over;\n"
+                "mbarrier.test_wait.parity.shared::cta.b64 over, [%1], %2;\n"
                 "selp.u32 %0, 1, 0, over;\n"
                 "}"
                 : "=r"(over)
@@ -111,7 +124,7 @@ class Mbarrier {
                 : "r"(address_), "r"(parity)
                 : "memory");
         else
-            refuse(kNoBarriers);
+            while (kHasFeature<Feature::mbarrier> && !is_over(parity)) {}
     }
 
     /// As wait(), where threads of other blocks of the cluster arrive: what they did before is visible, too (acquire at
@@ -136,7 +149,7 @@ class Mbarrier {
 
     /// Ends its life, so that its bytes may be used for something else. Nobody may be waiting or on the way.
     __device__ __forceinline__ void invalidate() const {
-        if constexpr (kHasFeature<Feature::tma>)
+        if constexpr (kHasFeature<Feature::mbarrier>)
             asm volatile("mbarrier.inval.shared::cta.b64 [%0];" : : "r"(address_) : "memory");
         else
             refuse(kNoBarriers);

@@ -39,7 +39,7 @@ std::string Mbarriers::whose(const Barrier& barrier) const {
 /// The barrier there, which the running thread may use.
 Mbarriers::Barrier& Mbarriers::used(const char* does, std::uint32_t offset, SourceSite site) {
     Block& running = Block::current();
-    running.require_feature(Feature::tma, site);
+    running.require_feature(Feature::mbarrier, site);
     const auto found = barriers_.find(offset);
     const std::string me = thread_name(running.thread());
     if (found == barriers_.end()) [[unlikely]]
@@ -70,7 +70,7 @@ Mbarriers::Barrier& Mbarriers::used(const char* does, std::uint32_t offset, Sour
 }
 
 void Mbarriers::init(std::uint32_t offset, std::string name, int count, SourceSite site) {
-    block_.require_feature(Feature::tma, site);
+    block_.require_feature(Feature::mbarrier, site);
     if (const auto old = barriers_.find(offset); old != barriers_.end())
         misused(site,
                 thread_name(block_.thread()) + " initialises " + old->second.name +
@@ -102,6 +102,7 @@ void Mbarriers::publish(SourceSite site) {
 }
 
 void Mbarriers::expect(std::uint32_t offset, int bytes, SourceSite site) {
+    Block::current().require_feature(Feature::tma, site);
     Barrier& barrier = used("announces bytes to", offset, site);
     barrier.expected += bytes;
     if (bytes < 0 || barrier.expected - barrier.came > kMostBytes)
