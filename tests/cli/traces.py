@@ -3,6 +3,8 @@
 import base64
 import json
 import math
+import pathlib
+import re
 import struct
 import subprocess
 
@@ -13,13 +15,27 @@ def run_program(program, *arguments):
     return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=300)
 
 
-def trace(program, folder, *arguments):
-    """The trace that `ladder trace` writes as data."""
-    file = f"{folder}/trace.json"
+def written(program, folder, name, *arguments):
+    """What `ladder trace` writes into a file of that name."""
+    file = pathlib.Path(folder, name)
     result = run_program(program, "trace", *arguments, "-o", file)
     assert result.returncode == 0, result.stdout + result.stderr
-    with open(file) as stream:
-        return json.load(stream)
+    return file.read_text()
+
+
+def trace(program, folder, *arguments):
+    """The trace that `ladder trace` writes as data."""
+    return json.loads(written(program, folder, "trace.json", *arguments))
+
+
+def page(program, folder, *arguments):
+    """The page that it writes."""
+    return written(program, folder, "page.html", *arguments)
+
+
+def in_page(text):
+    """The trace that a page plays."""
+    return json.loads(re.search(r'<script id="trace" type="application/json">(.*?)</script>', text, re.DOTALL)[1])
 
 
 def profile(program, folder, *arguments):
