@@ -64,10 +64,15 @@ class HandedOut(unittest.TestCase):
     def setUpClass(cls):
         cls.place = tempfile.TemporaryDirectory()
         cls.folder = pathlib.Path(cls.place.name) / "handout"
-        said = subprocess.run([sys.executable, str(ROOT / "common/classroom/classroom.py"), "student-copy", str(cls.folder)],
-                              capture_output=True, text=True, env={**os.environ, "LADDER_BUILD_DIR": str(BUILD)}, timeout=1200)
+        said = cls.handed_out()
         assert said.returncode == 0, said.stdout + said.stderr
+        assert f"{len(KNOWN)} exercises" in said.stdout, said.stdout
         cls.words = json.loads((pathlib.Path(cls.place.name) / "handout.words.json").read_text())
+
+    @classmethod
+    def handed_out(cls):
+        return subprocess.run([sys.executable, str(ROOT / "common/classroom/classroom.py"), "student-copy", str(cls.folder)],
+                              capture_output=True, text=True, env={**os.environ, "LADDER_BUILD_DIR": str(BUILD)}, timeout=1200)
 
     @classmethod
     def tearDownClass(cls):
@@ -109,7 +114,22 @@ class HandedOut(unittest.TestCase):
                         self.assertNotIn(json.dumps(line, ensure_ascii=False)[1:-1].encode(), everything, exercise.id)
 
     def test_at_most_a_third_is_sealed(self):
+        self.assertTrue(self.words)
         self.assertLessEqual(3 * len(self.words), len(KNOWN))
+
+    def test_words_and_solutions_stay_with_the_teacher(self):
+        self.assertFalse((self.folder / "tests").exists())
+        for path in self.folder.rglob("*"):
+            if path.is_file():
+                text = path.read_text(errors="replace")
+                self.assertFalse(path.suffix in (".cuh", ".cpp", ".h") and "// BEGIN SOLUTION" in text, path)
+                for word in self.words.values():
+                    self.assertNotIn(word, text)
+
+    def test_nothing_is_handed_out_over_what_is_there(self):
+        said = self.handed_out()
+        self.assertEqual(said.returncode, 2)
+        self.assertIn("is there already", said.stdout + said.stderr)
 
     def test_pages_name_nothing_that_is_not_there(self):
         self.assertEqual(handout_pages.dead_ends(self.folder), [])
@@ -160,11 +180,11 @@ class HandedOut(unittest.TestCase):
         toolchain.write_text(json.dumps(tools | {"runner": runner}))
         return folder, build
 
-    def typed(self, root, build, *words):
+    def typed(self, root, build, *words, code=0):
         said = subprocess.run([sys.executable, str(root / "common/classroom/classroom.py"), *map(str, words)], capture_output=True, text=True,
                               env={**os.environ, "LADDER_BUILD_DIR": str(build), "LADDER_WORKSPACE": str(self.workspace), "NO_COLOR": "1"}, timeout=1200)
-        self.assertEqual(said.returncode, 0, said.stdout + said.stderr)
-        return said.stdout
+        self.assertEqual(said.returncode, code, said.stdout + said.stderr)
+        return said.stdout + said.stderr
 
     def test_its_judge_has_no_libtorch(self):
         _, build = self.at_work()
@@ -193,18 +213,24 @@ class HandedOut(unittest.TestCase):
                 self.assertEqual(said["repository"], said["hand-out"], name)
 
     def test_exercises_work_in_it(self):
-        """One of every third phase; for `./ladder test --all` all, or a part."""
+        """One of every third phase, and a sealed one; for `./ladder test --all` all, or a part."""
         chosen = share.of(KNOWN) if os.environ.get("LADDER_TEST_ALL") else [exercise for exercise in KNOWN if exercise.number == 4][::3]
+        checked = next(exercise for exercise in [*chosen, *KNOWN] if exercise.id in self.words)
+        others = [exercise for exercise in chosen if exercise is not checked]
         hand_out = self.at_work()
-        for exercise in chosen:
+        for exercise in (checked, *others):
             if exercise.id in self.words:
-                self.typed(*hand_out, "learn", "open", exercise.id, self.words[exercise.id])
+                self.assertIn("sealed", self.typed(*hand_out, "learn", "start", exercise.id, code=2))
+                self.assertIn("does not open it", self.typed(*hand_out, "learn", "open", exercise.id, "babebibobo10", code=2))
+                self.assertIn("is open", self.typed(*hand_out, "learn", "open", exercise.id, self.words[exercise.id]))
             self.typed(*hand_out, "learn", "start", exercise.id)
             file = self.workspace / exercise.folder / pathlib.Path(exercise.file).name
             self.assertEqual(file.read_text(), exercise.starting_point())
             file.write_text(exercise.solved())
-        said = self.typed(*hand_out, "grade", *(exercise.id for exercise in chosen), "--seed", student_copy.SEED)
-        self.assertEqual(said.count(" passed"), len(chosen), said)
+        self.assertIn("invalid choice", self.typed(*hand_out, "learn", "solution", "--anyway", code=2))
+        self.assertIn("Passed: all", self.typed(*hand_out, "learn", "check", checked.id))
+        said = self.typed(*hand_out, "grade", *(exercise.id for exercise in others), "--seed", student_copy.SEED)
+        self.assertEqual(said.count(" passed"), len(others), said)
 
 
 if __name__ == "__main__":
