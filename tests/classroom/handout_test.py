@@ -229,8 +229,9 @@ class HandedOut(unittest.TestCase):
             file.write_text(exercise.solved())
         self.assertIn("invalid choice", self.typed(*hand_out, "learn", "solution", "--anyway", code=2))
         self.assertIn("Passed: all", self.typed(*hand_out, "learn", "check", checked.id))
-        said = self.typed(*hand_out, "grade", *(exercise.id for exercise in others), "--seed", student_copy.SEED)
-        self.assertEqual(said.count(" passed"), len(others), said)
+        if others:
+            said = self.typed(*hand_out, "grade", *(exercise.id for exercise in others), "--seed", student_copy.SEED)
+            self.assertEqual(said.count(" passed"), len(others), said)
 
 
 if __name__ == "__main__":

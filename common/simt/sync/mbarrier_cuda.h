@@ -40,8 +40,8 @@ class Mbarrier {
     /// The one that lies there in shared memory.
     __device__ __forceinline__ explicit Mbarrier(std::uint32_t address) : address_(address) {}
 
-    /// Makes it: from now on, `count` arrivals complete a phase. By one thread; a __syncthreads() follows, and before it
-    /// publish_barriers(), where the tensor memory accelerator or other blocks use it.
+    /// Makes it: from now on, `count` arrivals complete a phase. By one thread; a __syncthreads() follows, and before
+    /// it publish_barriers(), where the tensor memory accelerator or other blocks use it.
     __device__ __forceinline__ void init(int count) const {
         if constexpr (kHasFeature<Feature::mbarrier>)
             asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" : : "r"(address_), "r"(count) : "memory");
@@ -124,7 +124,8 @@ class Mbarrier {
                 : "r"(address_), "r"(parity)
                 : "memory");
         else
-            while (kHasFeature<Feature::mbarrier> && !is_over(parity)) {}
+            while (kHasFeature<Feature::mbarrier> && !is_over(parity)) {
+            }
     }
 
     /// As wait(), where threads of other blocks of the cluster arrive: what they did before is visible, too (acquire at
