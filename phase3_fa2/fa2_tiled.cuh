@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(RegisterTiles<B_r, D>::threads, RegisterTiles<
         }
 
         softmax_step(S_ij, m_i, l_i, O_i, owner, scale, first_query, first_key);
-        store_transposed(P_ij, owner, S_ij);
+        store_transposed(P_ij, owner, S_ij);  // read by this warp's lanes, which meet in slices.next()
 
 #pragma unroll 1
         for (int k = 0; k < B_c; k += Tiles::keys_per_slice) {

@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(RegisterTiles<B_r, D>::threads, RegisterTiles<
                     if (edge && owner.template column<columns>(j) >= visible[i]) S_ij[i][j] = -INFINITY;
 
             softmax_step(S_ij, m_i, l_i, O_i, owner, scale, first_query, first_key);
-            store_transposed(P_ij, owner, S_ij);
+            store_transposed(P_ij, owner, S_ij);  // read by this warp's lanes, which meet in slices.next()
         }
 
 #pragma unroll 1

@@ -17,7 +17,7 @@ namespace ladder::SIMT_MACHINE {
 /// brings a tile's. Where there is no query, LSE_i is infinite; whatever it were, hide_queries() hides such rows.
 ///
 ///   grid    x = row groups, y = Hq heads, z = B sequences
-///   block   128 threads, D / 8 neighbours to a row
+///   block   128 threads, 8, 16 or 32 neighbours to a row
 ///
 ///   global  reads O, dO, LSE (and dLSE) once; writes both numbers once, and zeros to dQ_sum (and turns). Afterwards
 ///           reads dQ_sum once and writes dQ once

@@ -11,10 +11,10 @@ namespace ladder::SIMT_MACHINE {
 /// Before and after mma_dkdv.cuh: D_i of each row, and dQ of what blocks have added up.
 ///
 /// Changed since delta.cuh: a thread takes eight neighbouring columns, 16 bytes, where rows are `vectorized` (as
-/// copy_tile has it). These kernels only move numbers, and move twice as many in the same time so.
+/// copy_tile has it). These kernels only move numbers, so wide accesses are all that there is to gain.
 ///
 ///   grid    x = row groups (D_i), or query tiles of mma_dkdv.cuh (dQ), y = Hq heads, z = B sequences
-///   block   128 threads, D / 8 neighbours to a row; or as many as that kernel has
+///   block   128 threads, 8, 16 or 32 neighbours to a row; or as many as that kernel has
 ///
 ///   global  before, reads O, dO (and dLSE) once, and writes D once; afterwards, reads dQ_sum once and writes dQ once
 // clang-format on

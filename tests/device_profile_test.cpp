@@ -93,11 +93,12 @@ TEST(DeviceProfile, LimitsAreThoseOfTheComputeCapability) {
 
 TEST(DeviceProfile, FeaturesAreThoseOfTheDevice) {
     using enum Feature;
-    const Features ampere = {split_warps, ldmatrix, cp_async, mma, cache_hints},
-                   ada = {split_warps, ldmatrix, cp_async, mma, cache_hints, fp8};
-    const Features hopper = {split_warps, ldmatrix, cp_async, mma, cache_hints, fp8, early_launch, tma, wgmma, cluster};
-    const Features blackwell = {split_warps, ldmatrix,     cp_async, mma,    cache_hints,
-                                fp8,         early_launch, tma,      cluster};  // wgmma is gone again
+    const Features ampere = {split_warps, ldmatrix, cp_async, mbarrier, mma, cache_hints},
+                   ada = {split_warps, ldmatrix, cp_async, mbarrier, mma, cache_hints, fp8};
+    const Features hopper = {split_warps, ldmatrix,     cp_async, mbarrier, mma,    cache_hints,
+                             fp8,         early_launch, tma,      wgmma,    cluster};
+    const Features blackwell = {split_warps, ldmatrix, cp_async,     mbarrier, mma,
+                                cache_hints, fp8,      early_launch, tma,      cluster};  // wgmma is gone again
     const std::map<std::string_view, Features> expected = {
         {"gtx1080", {}},          {"v100", {split_warps}}, {"t4", {split_warps, ldmatrix}},
         {"a100", ampere},         {"rtx3090", ampere},     {"rtx4090", ada},

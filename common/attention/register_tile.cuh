@@ -213,7 +213,8 @@ __device__ __forceinline__ void copy_transposed_async(const Tile& tile,
     static_assert(Rows % rows_at_once == 0 && Columns % neighbours == 0);
     const int d = threadIdx.x % neighbours, r = threadIdx.x / neighbours;
     // As wide as an address: the compiler then steps from row to row, and a row's columns are offsets in instructions.
-    // The copies of a slice, which stand in a loop, are written out; those of a whole tile would be too many.
+    // Of a slice, which is fetched in a loop, up to sixteen copies are written out; of a whole tile it would be too
+    // many.
     const std::int64_t row = first_row + r, column = first_column + d;
     if (first_row + Rows <= int(matrix.extent(0)) && first_column + Columns <= int(matrix.extent(1))) {
 #pragma unroll(Columns > neighbours * 4 ? 2 : 4)

@@ -41,8 +41,8 @@ class SliceRing {
         }
     }
 
-    /// Once the thread has waited for all that it has copied so far, Q_i among it: from the first next() on, the others
-    /// may read that.
+    /// Called when the thread has waited for all that it has copied so far, Q_i among it. After the first next() the
+    /// others may read that.
     __device__ __forceinline__ void begin() {
         if constexpr (kAhead == 2) {
             arrive(0);
@@ -51,9 +51,10 @@ class SliceRing {
     }
 
     /// Waits for the slice that is multiplied next, number x of the tile whose first key is `first_key`. Of that tile
-    /// `slices` are multiplied.
+    /// `slices` are multiplied. (The kernel's loops know all three; counted here once more, they cost 2 % of the time.)
+    /// The lanes of a warp meet here, too: what they have written to rows of their own, P_ij, they may read afterwards.
     __device__ __forceinline__ void next(int first_key, int x, int slices = Tiles::slices) {
-        simt::wait_copies<0>();
+        simt::wait_copies<0>();  // this thread's part of slice n + kAhead - 1, the newest
         ++n_;
         // Slice n is complete before anyone reads it, and all warps are done with slice n - kAhead, whose slot is
         // filled now.
@@ -65,9 +66,9 @@ class SliceRing {
         }
         fetch(n_ + kAhead, first_key, x + kAhead, slices);
     }
-    /// It: columns of K_j, transposed.
+    /// That slice, as columns of K_j, transposed.
     __device__ __forceinline__ auto keys() const { return slice<Tiles::key_pitch>(slots_, n_ % Tiles::slots); }
-    /// It: rows of V_j. No padding: lanes read one row together.
+    /// That slice, as rows of V_j. No padding: lanes read one row together.
     __device__ __forceinline__ auto values() const { return slice<Tiles::head_dim>(slots_, n_ % Tiles::slots); }
 
   private:
@@ -97,6 +98,7 @@ class SliceRing {
     __device__ __forceinline__ void fetch_values(unsigned n, int first_key) {
         constexpr int keys = Tiles::keys_per_slice, columns = Tiles::head_dim;
         const auto to = slice<columns>(slots_, n % Tiles::slots);
+        // Nearly all are whole: their addresses follow at constant distances.
         if (vectorized_ && first_key + keys <= int(V_.extent(0)) && columns <= int(V_.extent(1)))
             copy_share_async<Tiles::threads, keys, columns, 1>(to, V_, first_key, 0);
         else
@@ -108,7 +110,7 @@ class SliceRing {
     simt::GlobalTensor<const float, 2> K_, V_;
     int until_;
     bool vectorized_;
-    unsigned n_ = ~0u;  // the slice that is multiplied, counted through all tiles
+    unsigned n_ = ~0u;  // the slice that is multiplied, counted through all tiles; -1 before the first
 };
 
 }  // namespace ladder::SIMT_MACHINE

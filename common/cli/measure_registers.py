@@ -38,13 +38,16 @@ def hopper_kernels(phase):
 
 
 def fingerprint(phase):
-    """FNV-1a over the .cuh files of the phase and of common/attention, in the order of their paths: tells whether the figures
-    are those of today's kernels. The program works it out in the same way (common/rung/registers.cpp)."""
+    """FNV-1a over the code of the phase's .cuh files and of common/attention's, in the order of their paths: tells whether the
+    figures are those of today's kernels. Comments and empty lines do not count. The program works it out in the same way
+    (common/rung/registers.cpp)."""
     value = 0xCBF29CE484222325
     files = [*sources(phase), *ROOT.glob("common/attention/*.cuh")]
     for path in sorted(files, key=lambda p: p.relative_to(ROOT).as_posix()):
-        for byte in path.read_bytes():
-            value = (value ^ byte) * 0x100000001B3 % 2**64
+        for line in path.read_text().splitlines():
+            code = line.split("//")[0].rstrip()
+            for byte in f"{code}\n".encode() if code else b"":
+                value = (value ^ byte) * 0x100000001B3 % 2**64
     return f"{value:016x}"
 
 

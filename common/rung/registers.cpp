@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 namespace ladder {
@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// FNV-1a over the text of a phase's kernels, as measure_registers.py has it.
+/// FNV-1a over the code of a phase's kernels, without comments and empty lines, as measure_registers.py has it.
 std::string fingerprint(const fs::path& repository, const fs::path& phase) {
     std::vector<std::string> files;
     const auto add = [&](const fs::directory_entry& entry) {
@@ -31,9 +31,14 @@ std::string fingerprint(const fs::path& repository, const fs::path& phase) {
 
     std::uint64_t value = 0xcbf29ce484222325;
     for (const std::string& file : files) {
-        std::ifstream stream(repository / file, std::ios::binary);
-        for (std::istreambuf_iterator<char> c(stream), end; c != end; ++c)
-            value = (value ^ static_cast<unsigned char>(*c)) * 0x100000001b3;
+        std::ifstream stream(repository / file);
+        for (std::string line; std::getline(stream, line);) {
+            line.resize(std::min(line.find("//"), line.size()));
+            line.resize(line.find_last_not_of(' ') + 1);
+            if (line.empty()) continue;
+            line += '\n';
+            for (const char c : line) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+        }
     }
     return fmt::format("{:016x}", value);
 }

@@ -123,9 +123,11 @@ class Mbarrier {
                 :
                 : "r"(address_), "r"(parity)
                 : "memory");
-        else
-            while (kHasFeature<Feature::mbarrier> && !is_over(parity)) {
+        else if constexpr (kHasFeature<Feature::mbarrier>)
+            while (!is_over(parity)) {
             }
+        else
+            refuse(kNoBarriers);
     }
 
     /// As wait(), where threads of other blocks of the cluster arrive: what they did before is visible, too (acquire at

@@ -46,7 +46,8 @@ Mbarriers::Barrier& Mbarriers::used(const char* does, std::uint32_t offset, Sour
         misused(site,
                 me + " " + does + " " + block_.shared.element_name(offset, running.thread()) +
                     (is_visited() ? " of " + block_.home() : "") + ", a barrier that nobody has initialised",
-                "let one thread call init() on each barrier and then publish_barriers(), and a __syncthreads() follow" +
+                "let one thread call init() on each barrier, and publish_barriers() after it where the tensor memory "
+                "accelerator or other blocks use it, and a __syncthreads() follow" +
                     std::string(is_visited() ? "; in a cluster, a cluster_sync()" : ""));
     Barrier& barrier = found->second;
     if (!is_checked()) return barrier;
