@@ -12,9 +12,8 @@ namespace ladder::SIMT_MACHINE {
 /// their part of the slice that it is about to read has come, and they are done with the slice whose place it is about
 /// to fill.
 ///
-///   - Two slots: a __syncthreads() says both. Before each slice every warp waits for the slowest. Where two blocks
-///   share
-///     a multiprocessor, the other computes meanwhile.
+///   - Two slots: a __syncthreads() says both, and before each slice every warp waits for the slowest. Where two blocks
+///     share a multiprocessor, the other computes meanwhile.
 ///   - Four slots, for a block that has a multiprocessor to itself: a warp says its part early, and hears the others'
 ///     late. Before slice n it arrives at the barrier of slice n + 1, and then waits at that of slice n, at which the
 ///     others have arrived before they began slice n - 1. So warps may be a slice apart: while one makes weights,
