@@ -1,5 +1,5 @@
 // What the CPU machine says about wrong loads by TMA, and what it leaves alone. mbarriers by themselves are in
-// barrier_model_test.cpp, the rules of tensor maps in tma_rules_test.cpp.
+// mbarrier_model_test.cpp, the rules of tensor maps in tma_rules_test.cpp.
 
 #include <gtest/gtest.h>
 
