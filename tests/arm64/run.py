@@ -110,7 +110,7 @@ def make_root(folder, log, jobs):
         list(pool.map(lambda package: run(["dpkg-deb", "-x", package, root], log, f"unpacking {package.name}"),
                       sorted((apt / "archives").glob("*.deb"))))
     # What the packages' scripts would have done: one BLAS and one LAPACK are everybody's, and the first of these folders that has it.
-    for provider in ("openblas-serial", "blas", "lapack"):
+    for provider in ("openblas-openmp", "blas", "lapack"):
         for library in (root / LIBRARIES / provider).glob("lib*.so.[03]"):
             if not (root / LIBRARIES / library.name).exists():
                 (root / LIBRARIES / library.name).symlink_to(f"{provider}/{library.name}")

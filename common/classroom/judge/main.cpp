@@ -18,6 +18,7 @@
 #include <chrono>
 #include <future>
 #include <iostream>
+#include <mutex>
 #include <span>
 
 #include "common/classroom/judge/runner_process.h"
@@ -68,6 +69,10 @@ json run(const Trial& trial, const std::string& runner, std::chrono::millisecond
     said["fault"] = end.reply.words.value("fault", json());
     if (!said["fault"].is_null()) return said;
     try {
+        // One at a time: libtorch multiplies with the system's BLAS, and Debian's libopenblas0-serial gives wrong
+        // products where two threads ask it at once. The kernels, in processes of their own, run side by side.
+        static std::mutex examining;
+        const std::lock_guard one_at_a_time(examining);
         said["finding"] = to_json(trial.examine(end.reply));
     } catch (const std::exception& error) {
         said["end"] = "silent";
