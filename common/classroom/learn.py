@@ -118,7 +118,9 @@ def watch(known, space, exercise, seed=None):
     try:
         while True:
             try:
-                now = file.stat().st_mtime_ns
+                status = file.stat()
+                # An editor empties a file and then fills it, which may be too close together for two times.
+                now = status.st_mtime_ns, status.st_size
             except FileNotFoundError:  # between two steps of an editor's saving
                 now = seen
             if now != seen:
