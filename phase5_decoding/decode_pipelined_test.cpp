@@ -270,8 +270,9 @@ TEST(Decode, BlocksOfFourWarpsComeTwoByTwo) {
         else
             flash_decode(x, x, x, options);
         const simt::LaunchRecord record = log.records()[0];
-        if (!parts)
+        if (!parts) {
             EXPECT_EQ(record.counters.global_bytes_read(), flash_decode_bytes(x, x, x, options).read) << profile;
+        }
         return std::pair(record.block[0], simt::occupancy(device, {.threads = int(record.block[0]),
                                                                    .shared_bytes = record.shared_bytes_per_block})
                                               .resident_blocks);

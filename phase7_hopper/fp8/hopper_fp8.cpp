@@ -54,7 +54,7 @@ simt::TensorArgument argument(const char* name, const torch::Tensor& tensor, sim
 }
 
 void check_table(const char* name, const torch::Tensor& table, const torch::Tensor& q, std::int64_t positions) {
-    const std::string is = std::string(kName) + ": " + name + " is ";
+    const std::string is = kName + (": " + std::string(name)) + " is ";
     if (!table.defined() || table.dim() != 2)
         throw std::invalid_argument(is + (table.defined() ? shape_of(table) : "undefined") +
                                     "; a table [positions, D / 2] is expected");

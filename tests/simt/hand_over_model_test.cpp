@@ -47,7 +47,7 @@ TEST(WrongHandOver, NothingIsReleased) {
     const DataAndFlags m;
     expect_hand_over_fails(m, [](const auto& flag) { store_relaxed(flag(0), 1); }, kWaits,
                            {"block (1, 0, 0) reads data(0), which block (0, 0, 0) writes",
-                            "the write of flag(0) (thread 0 of block (0, 0, 0) at simt/atomics_model_test.cpp:",
+                            "the write of flag(0) (thread 0 of block (0, 0, 0) at simt/hand_over_model_test.cpp:",
                             "releases nothing: let a simt::fence() stand before it"});
     expect_hand_over_fails(m, [](const auto& flag) { atomic_add<Order::acquire>(flag(0), 1); }, kWaits,
                            {"the write of flag(0)", "releases nothing"});
@@ -68,7 +68,7 @@ TEST(WrongHandOver, NothingIsAcquired) {
                                while (load_relaxed(flag(0)) == 0) {
                                }
                            },
-                           {"the read of flag(0) (thread 0 of block (1, 0, 0) at simt/atomics_model_test.cpp:",
+                           {"the read of flag(0) (thread 0 of block (1, 0, 0) at simt/hand_over_model_test.cpp:",
                             "acquires nothing: let a simt::fence() stand behind it"});
     expect_hand_over_fails(m, release, [](const auto& flag) { atomic_add<Order::release>(flag(0), 1); },
                            {"the read of flag(0)", "acquires nothing"});
