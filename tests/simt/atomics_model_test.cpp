@@ -13,8 +13,6 @@ namespace {
 
 const FaultChecks checks("atomics_model_test.cpp");
 
-constexpr Shape kTwoBlocks{.grid = 2};
-
 // --- wrong: no atomic where there should be one
 // ------------------------------------------------------------------------
 

@@ -69,8 +69,9 @@ json run(const Trial& trial, const std::string& runner, std::chrono::millisecond
     said["fault"] = end.reply.words.value("fault", json());
     if (!said["fault"].is_null()) return said;
     try {
-        // One at a time: libtorch multiplies with the system's BLAS, and Debian's libopenblas0-serial gives wrong
-        // products where two threads ask it at once. The kernels, in processes of their own, run side by side.
+        // One at a time: libtorch multiplies with the system's BLAS, whichever that is, and Debian's
+        // libopenblas0-serial gives wrong products where two threads ask it at once. The kernels, in processes of their
+        // own, run side by side.
         static std::mutex examining;
         const std::lock_guard one_at_a_time(examining);
         said["finding"] = to_json(trial.examine(end.reply));
