@@ -61,8 +61,8 @@ class Exchange {
 /// same group.
 ///
 /// All ranks must call the same functions in the same order. Whoever waits for a rank that has ended, that hangs, or
-/// that was given other arguments, gets a RankError that names it, within about twice the group's patience;
-/// within about five times that, if the one who keeps the board ends while the others still connect to each other.
+/// that was given other arguments, gets a RankError that names it, within about twice the group's patience.
+/// If the one who keeps the board ends while the others still connect to each other, that is about five times.
 class Group {
   public:
     /// Joins the others. Throws RankError where one does not come, or believes in another size.
