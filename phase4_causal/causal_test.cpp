@@ -354,6 +354,16 @@ TEST_P(CausalTiledStandard, MatchesReference) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, CausalTiledStandard, ::testing::ValuesIn(register_tile_cases(all_cases())), ByName{});
 
+// For 96 and 256 columns tiles are small where a mask cuts and keys are few, so no standard case reaches large ones.
+TEST(CausalTiled, LargeTilesOfManyKeys) {
+    for (const int64_t head_dim : {96, 256})
+        for (const Mask mask : {Mask::causal_bottom_right, Mask::causal_top_left}) {
+            const AttentionCase problem{
+                .query_length = 170, .key_length = 1030, .head_dim = head_dim, .options = {.mask = mask}};
+            EXPECT_TRUE(matches_reference(large_tiles, problem, test_device()));
+        }
+}
+
 TEST(CausalTiled, RepeatsBitwise) {
     EXPECT_TRUE(repeats_bitwise(tiled, register_tile_cases(every(4, causal_cases()))));
 }

@@ -208,9 +208,12 @@ TEST(WithTiledHeadDim, TakesTheLargestBeyondIt) {
 }
 
 /// B_r and D for two sequences of three heads.
-std::pair<int, int> register_tile(std::int64_t queries, std::int64_t head_dim, int multiprocessors) {
+std::pair<int, int> register_tile(std::int64_t queries, std::int64_t head_dim, int multiprocessors,
+                                  Mask mask = Mask::none, std::int64_t keys = 1) {
     AttentionArguments problem;
     problem.q.extents = {2, 3, queries, head_dim};
+    problem.k.extents = {2, 3, keys, head_dim};
+    problem.mask = mask;
     problem.multiprocessors = multiprocessors;
     std::pair<int, int> found;
     with_register_tiles(problem, [&]<int B_r, int D>(std::integral_constant<int, B_r>, std::integral_constant<int, D>) {
@@ -224,6 +227,17 @@ TEST(WithRegisterTiles, TakesLargeOnesWhereEveryMultiprocessorGetsABlock) {
     EXPECT_EQ(register_tile(128, 64, 12), std::pair(64, 64));
     EXPECT_EQ(register_tile(129, 64, 13), std::pair(64, 64));
     EXPECT_EQ(register_tile(1, 96, 100), std::pair(64, 96));
+}
+
+TEST(WithRegisterTiles, TakesSmallOnesForShortMaskedSequencesOfSomeHeadDims) {
+    for (const Mask mask : {Mask::causal_bottom_right, Mask::causal_top_left})
+        for (const auto& [head_dim, compiled, queries] :
+             {std::tuple(64, 64, 128), std::tuple(65, 96, 64), std::tuple(96, 96, 64), std::tuple(97, 128, 128),
+              std::tuple(128, 128, 128), std::tuple(129, 256, 64)}) {
+            EXPECT_EQ(register_tile(1024, head_dim, 1, mask, 1024), std::pair(queries, compiled));
+            EXPECT_EQ(register_tile(1024, head_dim, 1, mask, 1025), std::pair(128, compiled));
+            EXPECT_EQ(register_tile(1024, head_dim, 1, Mask::none, 1024), std::pair(128, compiled));
+        }
 }
 
 TEST(WithRegisterTiles, TakesTheNextLargerHeadDim) {

@@ -37,6 +37,9 @@ __device__ void copy_tile(const Tile& tile, const simt::GlobalTensor<const T, 2>
             tile.template vec<Wide>(r, c) = elements;
         }
     } else {
+        // The rare path. Written out, where `threads` is known when the kernel is compiled, it would take registers
+        // that the frequent one needs.
+#pragma unroll 1
         for (int i = threadIdx.x; i < rows * columns; i += threads) {
             const int r = i / columns, c = i % columns;
             T element = T(0.0f);

@@ -118,10 +118,14 @@ void with_shape_of(CompiledTiles<Shape...>, int queries, std::int64_t head_dim, 
 }
 
 /// The same for a whole problem: tiles of 128 queries where they make a block for every multiprocessor, else of 64.
+/// Where a mask cuts a short sequence, most of the work is in edge tiles, of which smaller ones waste less: kernels for
+/// 96 and for 256 columns gain more by that than they lose elsewhere (docs/tuning/phase3.md).
 template <class Use>
 void with_register_tiles(const AttentionArguments& a, Use&& use) {
-    const bool large = a.batch() * a.query_heads() * ceil_div(a.query_length(), 128) >= a.multiprocessors;
-    with_shape_of(RegisterTileShapes(), large ? 128 : 64, a.head_dim(), use);
+    const std::int64_t D = a.head_dim();
+    const bool fill = a.batch() * a.query_heads() * ceil_div(a.query_length(), 128) >= a.multiprocessors;
+    const bool waste = a.mask != Mask::none && a.key_length() <= 1024 && ((64 < D && D <= 96) || D > 128);
+    with_shape_of(RegisterTileShapes(), fill && !waste ? 128 : 64, D, use);
 }
 
 }  // namespace ladder::SIMT_MACHINE

@@ -7,6 +7,7 @@ compiles them. Ends with 1 if a tool finds anything, or does not run to its end.
 """
 
 import argparse
+import concurrent.futures
 import datetime
 import json
 import os
@@ -53,10 +54,8 @@ def groups():
     return [(" ".join(together), {}), *apart]
 
 
-def sanitize(options, tool, phases, kernel, problem, folder):
-    """(verdict in words, whether it is clean, the kernels that ran)"""
-    launches = folder / "launches.json"
-    launches.unlink(missing_ok=True)
+def sanitize(options, tool, phases, kernel, problem, launches):
+    """(verdict in words, whether it is clean, the kernels that ran). `launches`: a path for the profile, where nothing is."""
     only = ["--kernel-name", f"kernel_substring={kernel}"] if kernel else []
     command = [options.sanitizer, "--tool", tool, "--error-exitcode", "9", *only, options.program, "profile", "--device", "cuda",
                "--json", str(launches), *problem.split(), *phases.split()]
@@ -81,6 +80,7 @@ def main():
     parser.add_argument("--program", default=str(ROOT / "build/common/cli/ladder-profile"), help="the program that profiles")
     parser.add_argument("--sanitizer", default="compute-sanitizer", help="compute-sanitizer (from PATH)")
     parser.add_argument("--phase", action="append", metavar="N", help="only this phase, one that gets runs of its own; may be given again")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at a time (1)")
     parser.add_argument("--out", required=True, metavar="FILE", help="where the record goes")
     options = parser.parse_args()
 
@@ -90,26 +90,28 @@ def main():
         parser.error(f"--phase: these have runs of their own: {', '.join(phases for phases, says in groups() if says)}")
     problems = [(phases, says, problem) for phases, says in chosen for problem in PROBLEMS
                 if problem.split()[1] in says.get("dtypes", ELEMENT_TYPES)]
-    count_of_runs = 0
-    with tempfile.TemporaryDirectory() as folder:
-        for tool, what in TOOLS.items():
-            lines.append(f"{tool}: {what}")
-            for phases, says, problem, kernel in [(*of, kernel) for of in problems for kernel in of[1].get("only", {}).get(tool, [None])]:
-                count_of_runs += 1
-                verdict, clean, told = sanitize(options, tool, phases, kernel, problem, pathlib.Path(folder))
-                report = told.get("report", report)
-                for phase, names in told.get("kernels", {}).items():
-                    kernels.setdefault(phase, set()).update(names)
-                found += not clean
-                count = sum(len(names) for names in told.get("kernels", {}).values())
-                verdict += f", of {kernel} alone" if kernel else ""
-                what_ran = f"{problem} {phases}"
-                lines.append(f"  {'clean' if clean else 'FOUND':6} {what_ran:88} {count:3} launches   {verdict}")
-                print(lines[-1], flush=True)
+    runs = [(tool, phases, kernel, problem) for tool in TOOLS for phases, says, problem in problems
+            for kernel in says.get("only", {}).get(tool, [None])]
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        results = pool.map(lambda number: sanitize(options, *runs[number], pathlib.Path(folder, f"{number}.json")), range(len(runs)))
+        begun = None
+        for (tool, phases, kernel, problem), (verdict, clean, told) in zip(runs, results):
+            if tool != begun:
+                lines.append(f"{tool}: {TOOLS[tool]}")
+                begun = tool
+            report = told.get("report", report)
+            for phase, names in told.get("kernels", {}).items():
+                kernels.setdefault(phase, set()).update(names)
+            found += not clean
+            count = sum(len(names) for names in told.get("kernels", {}).values())
+            verdict += f", of {kernel} alone" if kernel else ""
+            what_ran = f"{problem} {phases}"
+            lines.append(f"  {'clean' if clean else 'FOUND':6} {what_ran:88} {count:3} launches   {verdict}")
+            print(lines[-1], flush=True)
     head = [f"compute-sanitizer on {report.get('device_name', 'no device')}, commit "
             f"{report.get('commit', os.environ.get('LADDER_COMMIT', 'unknown'))}, {datetime.date.today()}",
             "kernels: " + "; ".join(f"phase {phase}: {', '.join(sorted(names))}" for phase, names in kernels.items()), ""]
-    tail = ["", f"{found} of {count_of_runs} runs found something" if found else f"all {count_of_runs} runs clean"]
+    tail = ["", f"{found} of {len(runs)} runs found something" if found else f"all {len(runs)} runs clean"]
     pathlib.Path(options.out).write_text("\n".join(head + lines + tail) + "\n")
     print(tail[1])
     sys.exit(1 if found else 0)
