@@ -165,6 +165,7 @@ const RegisterRung registered(ForwardRung{
                     const AttentionOptions& options) -> std::string {
         if (q.element_size() > 2) return "tensor cores take 16 bits, and q has 32";
         if (!device_limits(q.device()).features.has(simt::Feature::wgmma)) return "the device has no wgmma";
+        if (q.size(3) <= 64 && k.size(2) <= 512) return "with few keys and columns mma.sync is faster";
         const AttentionArguments a = attention_arguments(q, k, v, q, {}, options);
         return objection_of([&] { check_hopper("hopper_forward", q, fastest(a).shared_bytes(a)); });
     },

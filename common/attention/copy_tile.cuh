@@ -13,8 +13,17 @@ inline constexpr int kRowLength = D;
 template <class T, int Rows, int Columns, int Pitch>
 inline constexpr int kRowLength<simt::SharedTile<T, Rows, Columns, Pitch>, 0> = Columns;
 
-/// Fills the first `rows` rows of `tile` with those of `matrix` from `first_row` on, the first `threads` threads of a
-/// one-dimensional block together. Neighbouring threads copy neighbouring elements, so a warp's request covers whole
+/// tile(r, c) = matrix(first_row + r, c), or zero beyond the matrix.
+template <class Tile, class T>
+__device__ __forceinline__ void copy_element(const Tile& tile, const simt::GlobalTensor<const T, 2>& matrix,
+                                             int first_row, int r, int c) {
+    T element = T(0.0f);
+    if (first_row + r < int(matrix.extent(0)) && c < int(matrix.extent(1))) element = matrix(first_row + r, c);
+    tile(r, c) = element;
+}
+
+/// Fills the first `rows` rows of `tile` with those of `matrix` from `first_row` on, the threads of a one-dimensional
+/// block together. Neighbouring threads copy neighbouring elements, so a warp's request covers whole
 /// sectors.
 ///
 /// What lies beyond the matrix becomes zero: rows past its end, and columns past its width. Zeros are needed, not
@@ -24,8 +33,9 @@ inline constexpr int kRowLength<simt::SharedTile<T, Rows, Columns, Pitch>, 0> = 
 /// `D`: see kRowLength.
 template <int D = 0, class Tile, class T>
 __device__ void copy_tile(const Tile& tile, const simt::GlobalTensor<const T, 2>& matrix, int first_row,
-                          bool vectorized, int rows = Tile::rows(), int threads = int(blockDim.x)) {
+                          bool vectorized, int rows = Tile::rows()) {
     constexpr int columns = kRowLength<Tile, D>;
+    const int threads = blockDim.x;
     const int length = int(matrix.extent(0)), width = int(matrix.extent(1));
     if (vectorized) {
         using Wide = simt::WideVector<T>;
@@ -37,16 +47,19 @@ __device__ void copy_tile(const Tile& tile, const simt::GlobalTensor<const T, 2>
             tile.template vec<Wide>(r, c) = elements;
         }
     } else {
-        // The rare path. Written out, where `threads` is known when the kernel is compiled, it would take registers
-        // that the frequent one needs.
-#pragma unroll 1
-        for (int i = threadIdx.x; i < rows * columns; i += threads) {
-            const int r = i / columns, c = i % columns;
-            T element = T(0.0f);
-            if (first_row + r < length && c < width) element = matrix(first_row + r, c);
-            tile(r, c) = element;
-        }
+        for (int i = threadIdx.x; i < rows * columns; i += threads)
+            copy_element(tile, matrix, first_row, i / columns, i % columns);
     }
+}
+
+/// What copy_tile does where rows are not vectorized, for kernels that seldom meet such: with Threads and Rows known
+/// when it is compiled, nvcc would write the loop out, and take registers that the frequent case needs.
+template <int Threads, int Rows, int Columns, class Tile, class T>
+__device__ __forceinline__ void copy_elements(const Tile& tile, const simt::GlobalTensor<const T, 2>& matrix,
+                                              int first_row) {
+#pragma unroll 1
+    for (int i = threadIdx.x; i < Rows * Columns; i += Threads)
+        copy_element(tile, matrix, first_row, i / Columns, i % Columns);
 }
 
 /// What copy_tile does with the first Rows rows and Columns columns of a tile, begun but not awaited (cp.async): the
@@ -83,7 +96,7 @@ __device__ __forceinline__ void copy_tile_async(const Tile& tile, const simt::Gl
     else if constexpr (sizeof(T) >= 4)
         copy(std::type_identity<simt::Vector<T, 1>>());
     else
-        copy_tile<Columns>(tile, matrix, first_row, false, Rows, Threads);
+        copy_elements<Threads, Rows, Columns>(tile, matrix, first_row);
 }
 
 /// A share of a copy by rows (copy_rows_async), of Shares, where all rows and columns exist and rows are vectorized.
@@ -113,7 +126,7 @@ template <int Threads, int Rows, int Columns, class Tile, class T>
 __device__ __forceinline__ void copy_rows_async(const Tile& tile, const simt::GlobalTensor<const T, 2>& matrix,
                                                 int first_row, bool vectorized) {
     if (!vectorized) {
-        copy_tile<Columns>(tile, matrix, first_row, false, Rows, Threads);
+        copy_elements<Threads, Rows, Columns>(tile, matrix, first_row);
     } else if (first_row + Rows <= int(matrix.extent(0)) && Columns <= int(matrix.extent(1))) {
         copy_share_async<Threads, Rows, Columns, 1>(tile, matrix, first_row, 0);
     } else {
