@@ -23,8 +23,7 @@ namespace ladder::SIMT_MACHINE {
 ///     half of them starts with the shortest, so that a multiprocessor gets a long block and a short one.
 ///
 ///   grid    x = Hq heads, y = B sequences, z = ceil(Sq / B_r) query tiles, the last tile first; B_r = 128 where that makes a
-///           block for every multiprocessor, else 64; also 64 for D = 96 and 256, where a mask cuts and there are at most 1024
-///           keys
+///           block for every multiprocessor, else 64; also 64 for D = 96 and 256 under a mask, up to 1024 tokens
 ///   block   a thread has eight rows; eight lanes share a row, a warp owns 32 rows, for B_r = 128 and D <= 96: 128 threads;
 ///           else sixteen lanes, 16 rows: 2 B_r threads
 ///

@@ -23,8 +23,7 @@ __device__ __forceinline__ void copy_element(const Tile& tile, const simt::Globa
 }
 
 /// Fills the first `rows` rows of `tile` with those of `matrix` from `first_row` on, the threads of a one-dimensional
-/// block together. Neighbouring threads copy neighbouring elements, so a warp's request covers whole
-/// sectors.
+/// block together. Neighbouring threads copy neighbouring elements, so a warp's request covers whole sectors.
 ///
 /// What lies beyond the matrix becomes zero: rows past its end, and columns past its width. Zeros are needed, not
 /// merely tidy: a padded row of V meets a probability of 0, and 0 * NaN would be NaN.
@@ -52,11 +51,11 @@ __device__ void copy_tile(const Tile& tile, const simt::GlobalTensor<const T, 2>
     }
 }
 
-/// What copy_tile does where rows are not vectorized, for kernels that seldom meet such: with Threads and Rows known
-/// when it is compiled, nvcc would write the loop out, and take registers that the frequent case needs.
+/// What copy_tile does with rows that are not vectorized, for kernels that seldom meet them: where Threads and Rows are
+/// known at compile time, nvcc would unroll the loop and take registers that the common case needs.
 template <int Threads, int Rows, int Columns, class Tile, class T>
-__device__ __forceinline__ void copy_elements(const Tile& tile, const simt::GlobalTensor<const T, 2>& matrix,
-                                              int first_row) {
+__device__ __forceinline__ void copy_tile_by_elements(const Tile& tile, const simt::GlobalTensor<const T, 2>& matrix,
+                                                      int first_row) {
 #pragma unroll 1
     for (int i = threadIdx.x; i < Rows * Columns; i += Threads)
         copy_element(tile, matrix, first_row, i / Columns, i % Columns);
@@ -96,7 +95,7 @@ __device__ __forceinline__ void copy_tile_async(const Tile& tile, const simt::Gl
     else if constexpr (sizeof(T) >= 4)
         copy(std::type_identity<simt::Vector<T, 1>>());
     else
-        copy_elements<Threads, Rows, Columns>(tile, matrix, first_row);
+        copy_tile_by_elements<Threads, Rows, Columns>(tile, matrix, first_row);
 }
 
 /// A share of a copy by rows (copy_rows_async), of Shares, where all rows and columns exist and rows are vectorized.
@@ -126,7 +125,7 @@ template <int Threads, int Rows, int Columns, class Tile, class T>
 __device__ __forceinline__ void copy_rows_async(const Tile& tile, const simt::GlobalTensor<const T, 2>& matrix,
                                                 int first_row, bool vectorized) {
     if (!vectorized) {
-        copy_elements<Threads, Rows, Columns>(tile, matrix, first_row);
+        copy_tile_by_elements<Threads, Rows, Columns>(tile, matrix, first_row);
     } else if (first_row + Rows <= int(matrix.extent(0)) && Columns <= int(matrix.extent(1))) {
         copy_share_async<Threads, Rows, Columns, 1>(tile, matrix, first_row, 0);
     } else {

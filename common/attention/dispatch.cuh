@@ -123,9 +123,10 @@ void with_shape_of(CompiledTiles<Shape...>, int queries, std::int64_t head_dim, 
 template <class Use>
 void with_register_tiles(const AttentionArguments& a, Use&& use) {
     const std::int64_t D = a.head_dim();
-    const bool fill = a.batch() * a.query_heads() * ceil_div(a.query_length(), 128) >= a.multiprocessors;
-    const bool waste = a.mask != Mask::none && a.key_length() <= 1024 && ((64 < D && D <= 96) || D > 128);
-    with_shape_of(RegisterTileShapes(), fill && !waste ? 128 : 64, D, use);
+    const bool fills_the_device = a.batch() * a.query_heads() * ceil_div(a.query_length(), 128) >= a.multiprocessors;
+    const bool is_short = std::max(a.query_length(), a.key_length()) <= 1024;
+    const bool gains = a.mask != Mask::none && is_short && ((64 < D && D <= 96) || D > 128);
+    with_shape_of(RegisterTileShapes(), fills_the_device && !gains ? 128 : 64, D, use);
 }
 
 }  // namespace ladder::SIMT_MACHINE

@@ -24,7 +24,8 @@ namespace ladder::SIMT_MACHINE {
 /// one outer product.
 ///
 /// A thread has eight rows. Eight lanes share one, or sixteen where a row of O_i is too long for that. Tiles of 64
-/// queries are for problems with too few tiles of 128 for all multiprocessors.
+/// queries are for problems with too few tiles of 128 for all multiprocessors, and for some short masked ones
+/// (with_register_tiles).
 template <int Queries, int D>
 struct RegisterTiles {
     static constexpr int B_r = Queries;                                    ///< queries: 128 or 64

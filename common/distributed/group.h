@@ -62,7 +62,8 @@ class Exchange {
 ///
 /// All ranks must call the same functions in the same order. Whoever waits for a rank that has ended, that hangs, or
 /// that was given other arguments, gets a RankError that names it, within about twice the group's patience.
-/// If the one who keeps the board ends while the others still connect to each other, that is about five times.
+/// If the one who keeps the board ends while the others still connect to each other, that is about five times: Gloo
+/// waits so long for a first connection.
 class Group {
   public:
     /// Joins the others. Throws RankError where one does not come, or believes in another size.

@@ -33,7 +33,7 @@ PROBLEMS = [
     "--dtype bf16 --batch 2 --heads 2 --queries 33 --keys 65 --head-dim 128",
     "--dtype f16 --heads 2 --queries 70 --keys 133 --head-dim 256",
     "--dtype f32 --heads 1 --queries 3 --keys 900 --head-dim 32",
-    # Two tiles of 128 queries in each of 80 heads: enough blocks for phases 3 and 4 to take their tiled kernels.
+    # More blocks than an H200 has multiprocessors.
     "--dtype f32 --heads 80 --queries 130 --keys 100 --head-dim 64",
 ]
 # In a phase's folder, where its kernels get runs of their own: `dtypes` that they take, and for some tools the `only` kernels that the tool
