@@ -5,6 +5,7 @@
 #include <iterator>
 #include <limits>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -12,6 +13,7 @@
 
 #include "common/attention/machine.h"
 #include "common/attention/outputs.h"
+#include "common/attention/rungs.h"
 #include "common/reference/entry_checks.h"
 #include "common/reference/test_device.h"
 #include "common/simt/device/device.h"
@@ -391,6 +393,26 @@ TEST(Hopper, LaunchesWhatSuitsTheProblem) {
     expect({"hopper_overlapped_kernel", 196752}, 128, 1024, Mask::none);
     expect({"hopper_overlapped_kernel", 221328}, 192, 8, Mask::none);
     expect({"hopper_overlapped_kernel", 229520}, 256, 8, Mask::none);
+}
+
+TEST(Hopper, LeavesShortNarrowProblemsToOtherRungs) {
+    if (not_run_on_gpu("it imitates another device")) return;
+    const simt::ScopedCpuDevice imitated(simt::device_from(simt::device_profile("h100")));
+    const auto takes = [](int64_t queries, int64_t keys, int64_t head_dim) {
+        const torch::Tensor q = torch::zeros({1, 1, queries, head_dim}, torch::kFloat16);
+        const torch::Tensor k = torch::zeros({1, 1, keys, head_dim}, torch::kFloat16);
+        try {
+            return forward_rung(q, k, k, {}).name == "hopper_forward";
+        } catch (const std::runtime_error&) {  // a program without any other
+            return false;
+        }
+    };
+    EXPECT_FALSE(takes(512, 512, 64));
+    EXPECT_FALSE(takes(512, 512, 8));
+    EXPECT_TRUE(takes(513, 512, 64));
+    EXPECT_TRUE(takes(512, 513, 64));
+    EXPECT_TRUE(takes(512, 512, 72));
+    EXPECT_TRUE(takes(512, 512, 60));  // whose rows are not read 16 bytes at a time
 }
 
 }  // namespace

@@ -15,8 +15,6 @@
 #include "common/reference/gradient_oracle.h"
 #include "common/reference/oracle.h"
 #include "common/reference/test_device.h"
-#include "common/simt/device/device.h"
-#include "common/simt/device/device_profile.h"
 
 namespace ladder {
 namespace {
@@ -141,21 +139,6 @@ TEST(Attention, SaysWhichRungsItTakesAndWhy) {
     EXPECT_NE(choice.why.find("\nbackward " + choice.backward + ": "), std::string::npos) << choice.why;
     EXPECT_NE(choice.why.find("\n  not "), std::string::npos)
         << choice.why << ": nobody objected to 20 queries, or to 32 bits";
-}
-
-TEST(Attention, LeavesShortNarrowProblemsOfHopperToMma) {
-    if (not_run_on_gpu("it imitates another device")) return;
-    const simt::ScopedCpuDevice imitated(simt::device_from(simt::device_profile("h100")));
-    const auto taken = [](int64_t keys, int64_t head_dim, int64_t queries = 128) {
-        const torch::Tensor q = torch::zeros({1, 1, queries, head_dim}, torch::kFloat16);
-        const torch::Tensor k = torch::zeros({1, 1, keys, head_dim}, torch::kFloat16);
-        return attention_choice(q, k, k).forward;
-    };
-    EXPECT_EQ(taken(512, 64), "mma_forward");
-    EXPECT_EQ(taken(513, 64), "hopper_forward");
-    EXPECT_EQ(taken(512, 64, 513), "hopper_forward");
-    EXPECT_EQ(taken(512, 72), "hopper_forward");
-    EXPECT_EQ(taken(512, 60), "hopper_forward");  // whose rows are not read 16 bytes at a time
 }
 
 TEST(Attention, NamesARungOnceInALine) {
