@@ -236,6 +236,7 @@ TEST(WithRegisterTiles, TakesSmallOnesForShortMaskedSequencesOfSomeHeadDims) {
               std::tuple(128, 128, 128), std::tuple(129, 256, 64)}) {
             EXPECT_EQ(register_tile(1024, head_dim, 1, mask, 1024), std::pair(queries, compiled));
             EXPECT_EQ(register_tile(1024, head_dim, 1, mask, 1025), std::pair(128, compiled));
+            EXPECT_EQ(register_tile(1025, head_dim, 1, mask, 1024), std::pair(128, compiled));
             EXPECT_EQ(register_tile(1024, head_dim, 1, Mask::none, 1024), std::pair(128, compiled));
         }
 }

@@ -97,9 +97,8 @@ def attention_rung(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Mask
 
     Forward: flash_decode for up to 16 query tokens, where the keys and not the queries must fill the device; else, for
     float16 and bfloat16, the one for Hopper (H100, H200) beyond 64 columns or 512 tokens, and that for tensor cores
-    unless the GPU is older than Ampere;
-    else causal_forward where there is a mask, and fa2_forward where there is none. (flash_decode knows no
-    causal_top_left.) Each then chooses the faster of its kernels for the device.
+    unless the GPU is older than Ampere; else causal_forward where there is a mask, and fa2_forward where there is none.
+    (flash_decode knows no causal_top_left.) Each then chooses the faster of its kernels for the device.
     """
     return AttentionRung(*_ops.attention_rung(q, k, v, mask, scale))
 
