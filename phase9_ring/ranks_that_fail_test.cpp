@@ -198,6 +198,17 @@ TEST(RanksThatFail, ABrokenPipeEndsNobody) {
     for (const RankEnd& end : ends) EXPECT_TRUE(end.well()) << "signal " << end.signal << ": " << end.last_words;
 }
 
+/// A rank leaves as soon as it may, and takes its connections along: only when all others have theirs.
+TEST(RanksThatFail, WhoLeavesAtOnceHarmsNobody) {
+    if (not_run_here()) return;
+    const std::vector<RankEnd> ends = launched_as([](const Place& place, const std::shared_ptr<Board>& board) {
+        for (int i = 0; i < 40; ++i)
+            const Group group(board, place.rank, place.ranks,
+                              {.name = place.name + std::to_string(i), .patience = kPatience});
+    });
+    for (const RankEnd& end : ends) EXPECT_TRUE(end.well()) << "signal " << end.signal << ": " << end.last_words;
+}
+
 TEST(RanksThatFail, TheNextRunIsFine) {
     if (not_run_here()) return;
     for (const RankEnd& end : launched("")) EXPECT_TRUE(end.well()) << end.last_words;

@@ -102,7 +102,9 @@ struct Members {
         const auto until = std::chrono::steady_clock::now() + patience;
         while (true) {
             if (const auto text = board->look(what, kBetweenChecks)) return *text;
-            if (trouble_of(of, Patience(0)) || std::chrono::steady_clock::now() >= until) blame(of, how);
+            if (!trouble_of(of, Patience(0)) && std::chrono::steady_clock::now() < until) continue;
+            if (const auto last = board->look(what, Patience(0))) return *last;  // written just before it ended
+            blame(of, how);
         }
     }
 };
@@ -178,6 +180,11 @@ Group::Group(std::shared_ptr<Board> board, int rank, int size, const GroupOption
     try {
         m.engine = connect(options.engine, *m.board, m.name, rank, size, options.local, m.patience);
         if (options.link) m.engine = followed(std::move(m.engine), *options.link, m.patience);
+        // Gloo lets a rank go while others still connect. One that ended then would close connections under their
+        // hands.
+        m.board->put(m.own("connected", rank), "");
+        for (int other = 0; other < size; ++other)
+            m.hear(m.own("connected", other), other, "was not connected within " + seconds(m.patience));
     } catch (const std::exception& error) {
         for (int other = 0; other < size; ++other)
             if (other != rank && m.trouble_of(other, Patience(0))) m.blame(other, "ended before all were connected");
