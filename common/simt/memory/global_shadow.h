@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <memory_resource>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -156,9 +157,14 @@ class GlobalLaunchShadow {
         ListedAccess access;
     };
     struct History {
-        const GlobalRegion* region;
-        std::size_t cell;
-        std::array<std::vector<Past>, 4> by_deed;
+        using allocator_type = std::pmr::polymorphic_allocator<>;
+        explicit History(const allocator_type& memory)
+            : by_deed{Pasts(memory), Pasts(memory), Pasts(memory), Pasts(memory)} {}
+
+        using Pasts = std::pmr::vector<Past>;
+        const GlobalRegion* region = nullptr;
+        std::size_t cell = 0;
+        std::array<Pasts, 4> by_deed;
 
         bool is_written() const;
     };
@@ -207,10 +213,12 @@ class GlobalLaunchShadow {
     const bool starts_early_;
     std::atomic<bool> next_starts_after_wait_ = false;
     const GlobalRegions regions_;
-    std::mutex mutex_;  // of everything below
-    std::unordered_map<std::uintptr_t, std::unique_ptr<Page>> pages_;
-    std::unordered_map<std::uintptr_t, std::array<Party, 2>> adders_;  // of a cell, by its address: the lowest two
-    std::unordered_map<std::uintptr_t, History> histories_;            // by the address of the cell
+    std::mutex mutex_;                               // of everything below
+    std::pmr::unsynchronized_pool_resource memory_;  // of the maps
+    std::pmr::unordered_map<std::uintptr_t, std::unique_ptr<Page>> pages_{&memory_};
+    // Of a cell, by its address: the lowest two, and all that is listed.
+    std::pmr::unordered_map<std::uintptr_t, std::array<Party, 2>> adders_{&memory_};
+    std::pmr::unordered_map<std::uintptr_t, History> histories_{&memory_};
     std::vector<Unwritten> unwritten_;
     std::vector<Instruction> instructions_;
     std::size_t recent_instruction_ = 0;  // whose number was asked for last
@@ -408,6 +416,10 @@ class GlobalShadow {
     /// Beside a cell that was accessed atomically. As long as nobody has touched it otherwise since, the cell says that
     /// kAtomics wrote it, and the last one who really did stands here.
     struct AtomicNote {
+        using allocator_type = std::pmr::polymorphic_allocator<>;
+        explicit AtomicNote(const allocator_type& memory)
+            : modifiers(memory), loaders(memory), changes(memory), looks(memory) {}
+
         std::uint32_t block_interval = 0;  // that the lists are of
         ReaderList modifiers, loaders;
         struct Look {
@@ -422,9 +434,9 @@ class GlobalShadow {
             int warp;
             std::array<std::uint64_t, 32> numbers;
         };
-        std::vector<Changes> changes;  // by lane, the number of its last one in this interval of the block
-        std::vector<Look> looks;       // atomic reads of threads, the last one in each interval
-        std::uint64_t seen = 0;        // the number of the last one before the block last met
+        std::pmr::vector<Changes> changes;  // by lane, the number of its last one in this interval of the block
+        std::pmr::vector<Look> looks;       // atomic reads of threads, the last one in each interval
+        std::uint64_t seen = 0;             // the number of the last one before the block last met
         Cell before{};
 
         void look(const Moment& now, std::uint64_t number);
@@ -447,8 +459,11 @@ class GlobalShadow {
                           const GlobalAccessRecord& access) const;
 
     struct Listed {
-        const GlobalRegion* region;
-        std::size_t cell;
+        using allocator_type = std::pmr::polymorphic_allocator<>;
+        explicit Listed(const allocator_type& memory) : list(memory) {}
+
+        const GlobalRegion* region = nullptr;
+        std::size_t cell = 0;
         AccessList list;
     };
     /// `by_agent`: a bulk copy makes it.
@@ -487,11 +502,13 @@ class GlobalShadow {
     std::uint32_t recent_chunk_ = 0;
     // Intervals only grow, across blocks too: what an earlier block left in a chunk is older than first_interval_.
     std::uint32_t first_interval_ = 1, block_interval_ = 1;
-    std::uint32_t since_ = 1;                                 // when the lanes of the running warp last met
-    ThreadClocks* clocks_ = nullptr;                          // of the block, if it has any
-    std::uint32_t before_clocks_ = 0;                         // the last interval of a warp before there were
-    std::unordered_map<std::uintptr_t, ReaderList> readers_;  // of an element, by its address, where there are clocks
-    std::bitset<1024> waited_;                                // by thread: for the launches before
+    std::uint32_t since_ = 1;                        // when the lanes of the running warp last met
+    ThreadClocks* clocks_ = nullptr;                 // of the block, if it has any
+    std::uint32_t before_clocks_ = 0;                // the last interval of a warp before there were
+    std::pmr::unsynchronized_pool_resource memory_;  // of the maps
+    // Of an element, by its address, where there are clocks.
+    std::pmr::unordered_map<std::uintptr_t, ReaderList> readers_{&memory_};
+    std::bitset<1024> waited_;  // by thread: for the launches before
     bool lets_next_start_unwaited_ = false;
     std::vector<Source> sources_;
     std::vector<HeldSource> free_sources_;  // of sources_
@@ -502,8 +519,8 @@ class GlobalShadow {
     bool is_plain_ = true;
     ClusterKnowledge cluster_;
     bool lists_ = false;
-    std::unordered_map<std::uintptr_t, Listed> listed_;       // by the address of the cell
-    std::unordered_map<std::uintptr_t, AtomicNote> atomics_;  // likewise
+    std::pmr::unordered_map<std::uintptr_t, Listed> listed_{&memory_};       // by the address of the cell
+    std::pmr::unordered_map<std::uintptr_t, AtomicNote> atomics_{&memory_};  // likewise
     std::vector<std::pair<std::uintptr_t, ListedAccess>> unwritten_;
 };
 

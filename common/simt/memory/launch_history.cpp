@@ -48,7 +48,7 @@ void GlobalLaunchShadow::meet_more(Party newcomer, Deed deed, const GlobalRegion
             if (adder.known() && adder.block_after() != newcomer.block_after())
                 meet_other_block(newcomer, deed, adder, Deed::writes, region, cell);
     if (const auto history = histories_.find(address); history != histories_.end())
-        for (const std::vector<Past>& pasts : history->second.by_deed)
+        for (const auto& pasts : history->second.by_deed)
             for (const Past& past : pasts)
                 if (past.block + 1 != newcomer.block_after() && are_in_conflict(deed, past.access.deed))
                     meet_other_block(newcomer, deed, party(past), past.access.deed, region, cell);
@@ -67,7 +67,7 @@ void GlobalLaunchShadow::meet_history(const Past& newcomer, const History& histo
         return std::ranges::any_of(history.by_deed[std::size_t(Deed::loads_atomically)], is_known_look) ||
                std::ranges::any_of(history.by_deed[std::size_t(Deed::modifies_atomically)], is_known_look);
     };
-    for (const std::vector<Past>& pasts : history.by_deed)
+    for (const auto& pasts : history.by_deed)
         for (const Past& past : pasts) {
             const ListedAccess& there = past.access;
             if (!are_in_conflict(here.deed, there.deed)) break;
@@ -109,7 +109,7 @@ void GlobalLaunchShadow::meet_in_order(const Past& newcomer, const Past& past, b
 /// Of blocks that do not hand over there may be very many, all adding to one element. The lowest two are enough to name
 /// one that is not the newcomer's, and the last two to tell whether he has seen all.
 void GlobalLaunchShadow::keep(const Past& past, History& history) {
-    std::vector<Past>& pasts = history.by_deed[std::size_t(past.access.deed)];
+    auto& pasts = history.by_deed[std::size_t(past.access.deed)];
     pasts.push_back(past);
     if (past.hands_over || !is_atomic(past.access.deed)) return;
     constexpr std::size_t kFew = 2;

@@ -3,6 +3,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <memory_resource>
 #include <vector>
 
 #include "common/simt/memory/knowledge.h"
@@ -70,6 +71,9 @@ struct ListedAccess {
 /// who comes after it comes after the others.
 class AccessList {
   public:
+    using allocator_type = std::pmr::polymorphic_allocator<>;
+    explicit AccessList(const allocator_type& memory = {}) : list_(memory) {}
+
     void add(const ListedAccess& access) {
         bool is_listed = false;
         for (ListedAccess& listed : list_) {
@@ -103,12 +107,12 @@ class AccessList {
         for (const ListedAccess& access : landed) add(access);
     }
 
-    const std::vector<ListedAccess>& all() const { return list_; }
+    const std::pmr::vector<ListedAccess>& all() const { return list_; }
 
     bool has_atomics = false;  ///< of the block, to this element
 
   private:
-    std::vector<ListedAccess> list_;
+    std::pmr::vector<ListedAccess> list_;
 };
 
 }  // namespace cpu

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <memory_resource>
 #include <vector>
 
 #include "common/simt/memory/thread_clocks.h"
@@ -13,6 +14,9 @@ inline namespace cpu {
 /// Who has read some memory since it was last written, where clocks must tell which of them lie before a write.
 class ReaderList {
   public:
+    using allocator_type = std::pmr::polymorphic_allocator<>;
+    explicit ReaderList(const allocator_type& memory = {}) : entries_(memory) {}
+
     /// A reader, and where it read.
     struct Reader {
         int thread;
@@ -72,6 +76,13 @@ class ReaderList {
 
     void clear() { entries_.clear(); }
 
+    /// Readers in a block before the `number`-th are forgotten.
+    void start_block(std::uint32_t number) {
+        if (block_ == number) return;
+        block_ = number;
+        clear();
+    }
+
   private:
     /// The lanes of a warp that read in one of its intervals, and where the first of them did.
     struct Entry {
@@ -81,7 +92,8 @@ class ReaderList {
         SourceSite site;
     };
 
-    std::vector<Entry> entries_;
+    std::pmr::vector<Entry> entries_;
+    std::uint32_t block_ = 0;
 };
 
 }  // namespace cpu

@@ -56,8 +56,7 @@ void SharedMemory::order_by(const ThreadClocks& clocks) {
     whole_block_ = audience(open_warp_interval(), 0);  // nothing is open to anybody: each reader comes into a list
     cell_readers_.resize(cells_.size());
     line_readers_.resize(lines_.size());
-    for (ReaderList& readers : cell_readers_) readers.clear();
-    for (ReaderList& readers : line_readers_) readers.clear();
+    ++ordered_blocks_;  // the lists of the one before are emptied as this one meets them
 }
 
 void* SharedMemory::nowhere() { return std::memset(memory_.get() + capacity_ - kNowhereBytes, 0xFF, kNowhereBytes); }
@@ -185,9 +184,11 @@ ReaderList& SharedMemory::readers_of(const Cell& c) {
     const auto bytes_after = [&c](const auto& notes) {
         return std::size_t(reinterpret_cast<const std::byte*>(&c) - reinterpret_cast<const std::byte*>(notes.data()));
     };
-    if (&c >= cells_.data() && &c < cells_.data() + cells_.size())
-        return cell_readers_[bytes_after(cells_) / sizeof(Cell)];
-    return line_readers_[bytes_after(lines_) / sizeof(Line)];
+    const bool is_cell = &c >= cells_.data() && &c < cells_.data() + cells_.size();
+    ReaderList& readers =
+        is_cell ? cell_readers_[bytes_after(cells_) / sizeof(Cell)] : line_readers_[bytes_after(lines_) / sizeof(Line)];
+    readers.start_block(ordered_blocks_);
+    return readers;
 }
 
 bool SharedMemory::reads_race_by_clocks(const Cell& c, int thread) {

@@ -492,6 +492,7 @@ class SharedMemory {
         1;  // a read noted before it need not be looked at by who writes; 0: nor may it be left
     const ThreadClocks* clocks_ = nullptr;                 // of the block, if it has any
     std::vector<ReaderList> cell_readers_, line_readers_;  // of cells_ and lines_, where there are clocks
+    std::uint32_t ordered_blocks_ = 0;                     // that had clocks
     std::vector<Region> regions_;
     std::vector<unsigned> rounds_;  // of each thread's last tile; empty as long as no arena has started over
     std::size_t copies_in_flight_ = 0;
