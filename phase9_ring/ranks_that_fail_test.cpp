@@ -10,6 +10,7 @@
 #include <functional>
 #include <thread>
 
+#include "common/distributed/engine.h"
 #include "common/distributed/launch.h"
 #include "common/distributed/local_ranks.h"
 #include "common/distributed/place.h"
@@ -49,6 +50,11 @@ void work(const std::string& fault, const Place& place, const std::shared_ptr<Bo
           int rank_at_fault = kCulprit) {
     const bool culprit = place.rank == rank_at_fault;
     if (culprit && fault == "never joins") std::this_thread::sleep_for(1h);
+    if (culprit && fault == "never says that it is connected") {
+        board->put(place.name + "/size/" + std::to_string(place.rank), "ranks: " + std::to_string(place.ranks));
+        const auto engine = connect(EngineKind::gloo, *board, place.name, place.rank, place.ranks, true, kPatience);
+        std::this_thread::sleep_for(1h);
+    }
     const int ranks = culprit && fault == "another size" ? place.ranks + 1 : place.ranks;
     const Group group(board, place.rank, ranks, {.name = place.name, .patience = kPatience});
     if (culprit && fault == "is killed") signal_soon(SIGKILL);
@@ -140,6 +146,11 @@ TEST(RanksThatFail, ARankThatDoesNotComeIsNamed) {
     everybody_blames_the_culprit("never joins", {"rank 2 did not come within 3 s"});
 }
 
+TEST(RanksThatFail, ARankThatHangsOnceConnectedIsNamed) {
+    if (not_run_here()) return;
+    everybody_blames_the_culprit("never says that it is connected", {"rank 2 was not connected within 3 s"});
+}
+
 TEST(RanksThatFail, ARankThatEndsEarlyIsNamed) {
     if (not_run_here()) return;
     everybody_blames_the_culprit("ends early", {"rank 2 ended with exit status 0"});
@@ -192,19 +203,19 @@ TEST(RanksThatFail, TheRankThatKeepsTheBoardIsNamed) {
 TEST(RanksThatFail, ABrokenPipeEndsNobody) {
     if (not_run_here()) return;
     const std::vector<RankEnd> ends = launched_as([](const Place& place, const std::shared_ptr<Board>& board) {
-        const Group group(board, place.rank, place.ranks, {.name = place.name, .patience = kPatience});
+        const Group group(board, place.rank, place.ranks, {.name = place.name, .patience = kStart});
         raise(SIGPIPE);
     });
     for (const RankEnd& end : ends) EXPECT_TRUE(end.well()) << "signal " << end.signal << ": " << end.last_words;
 }
 
-/// A rank leaves as soon as it may, and takes its connections along: only when all others have theirs.
+/// A rank may leave as soon as its group stands, and closes its connections. By then all others must have theirs.
 TEST(RanksThatFail, WhoLeavesAtOnceHarmsNobody) {
     if (not_run_here()) return;
     const std::vector<RankEnd> ends = launched_as([](const Place& place, const std::shared_ptr<Board>& board) {
         for (int i = 0; i < 40; ++i)
             const Group group(board, place.rank, place.ranks,
-                              {.name = place.name + std::to_string(i), .patience = kPatience});
+                              {.name = place.name + std::to_string(i), .patience = kStart});
     });
     for (const RankEnd& end : ends) EXPECT_TRUE(end.well()) << "signal " << end.signal << ": " << end.last_words;
 }

@@ -107,6 +107,23 @@ struct Members {
             blame(of, how);
         }
     }
+
+    /// Gloo lets a rank go while others still connect. If it ended then, it would close connections that they are still
+    /// setting up.
+    void await_all_connected() const {
+        board->put(own("connected", rank), "");
+        const auto until = std::chrono::steady_clock::now() + patience;
+        for (int other = 0; other < size; ++other)
+            while (!board->look(own("connected", other), kBetweenChecks)) {
+                // Who has not come so far may himself wait for another, who has ended.
+                int ended = 0;
+                while (ended < size && (ended == rank || !trouble_of(ended, Patience(0)))) ++ended;
+                const bool is_late = std::chrono::steady_clock::now() >= until;
+                if ((ended == size && !is_late) || board->look(own("connected", other), Patience(0))) continue;
+                if (ended < size) blame(ended, "ended before all were connected");
+                blame(other, "was not connected within " + seconds(patience));
+            }
+    }
 };
 
 // ---- Messages ------------------------------------------------------------------------------------------------------
@@ -180,11 +197,6 @@ Group::Group(std::shared_ptr<Board> board, int rank, int size, const GroupOption
     try {
         m.engine = connect(options.engine, *m.board, m.name, rank, size, options.local, m.patience);
         if (options.link) m.engine = followed(std::move(m.engine), *options.link, m.patience);
-        // Gloo lets a rank go while others still connect. One that ended then would close connections under their
-        // hands.
-        m.board->put(m.own("connected", rank), "");
-        for (int other = 0; other < size; ++other)
-            m.hear(m.own("connected", other), other, "was not connected within " + seconds(m.patience));
     } catch (const std::exception& error) {
         for (int other = 0; other < size; ++other)
             if (other != rank && m.trouble_of(other, Patience(0))) m.blame(other, "ended before all were connected");
@@ -193,6 +205,7 @@ Group::Group(std::shared_ptr<Board> board, int rank, int size, const GroupOption
         give_up(reason);
         throw std::runtime_error("rank " + std::to_string(rank) + ' ' + reason);
     }
+    m.await_all_connected();
 }
 
 int Group::rank() const { return members_->rank; }

@@ -66,7 +66,7 @@ class Exchange {
 /// waits so long for a first connection.
 class Group {
   public:
-    /// Joins the others, and returns when all are connected. Throws RankError where one does not come, or believes in
+    /// Joins the others, and returns when all have come. Throws RankError where one does not come, or believes in
     /// another size.
     Group(std::shared_ptr<Board> board, int rank, int size, const GroupOptions& options = {});
 

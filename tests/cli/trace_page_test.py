@@ -189,16 +189,18 @@ class Page(unittest.TestCase):
         time.sleep(0.3)
         self.assertEqual(self.text("#position"), position)
 
-    def test_a_step_is_drawn_in_a_fraction_of_the_time_that_it_is_shown(self):
+    def test_a_step_is_drawn_in_a_moment(self):
         self.visit(self.page("2", "--beside", "3"))
         step, sums = self.browser.run("""
             const taken = work => {
               const begin = performance.now();
-              work();
+              window.kept = work();  // or it might be left out
               return performance.now() - begin;
             };
             const million = () => {
-              for (let i = 0, sum = 0; i < 1e6; ++i) sum += Math.sin(i);
+              let sum = 0;
+              for (let i = 0; i < 1e6; ++i) sum += Math.sin(i);
+              return sum;
             };
             const draw = s => {
               seek(s);

@@ -505,7 +505,7 @@ class GlobalShadow {
     std::uint32_t since_ = 1;                        // when the lanes of the running warp last met
     ThreadClocks* clocks_ = nullptr;                 // of the block, if it has any
     std::uint32_t before_clocks_ = 0;                // the last interval of a warp before there were
-    std::pmr::unsynchronized_pool_resource memory_;  // of the maps
+    std::pmr::unsynchronized_pool_resource memory_;  // of the maps; what they took stays for the next block, as chunks_
     // Of an element, by its address, where there are clocks.
     std::pmr::unordered_map<std::uintptr_t, ReaderList> readers_{&memory_};
     std::bitset<1024> waited_;  // by thread: for the launches before

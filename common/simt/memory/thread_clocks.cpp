@@ -130,9 +130,9 @@ void ThreadClocks::meet() {
         for (std::size_t u = threads_; u < entries_; ++u) all.known[u] = std::max(all.known[u], clock.known[u]);
         if (!clock.others.empty()) join(all.others, clock.others);
     }
-    const auto agents = std::ptrdiff_t(threads_);
+    const auto first_agent = std::ptrdiff_t(threads_);
     for (Clock& clock : of_) {  // none of them knew more than all together
-        std::copy(all.known.begin() + agents, all.known.end(), clock.known.begin() + agents);
+        std::copy(all.known.begin() + first_agent, all.known.end(), clock.known.begin() + first_agent);
         clock.shown = all.shown;
         clock.shown_global = all.shown_global;
         if (all.others.empty()) continue;
