@@ -13,8 +13,7 @@ namespace {
 
 const FaultChecks checks("atomics_model_test.cpp");
 
-// --- wrong: no atomic where there should be one
-// ------------------------------------------------------------------------
+// --- wrong: no atomic where there should be one --------------------------------------------------------------------
 
 TEST(WrongAtomics, AHistogramInSharedMemoryWithoutThem) {
     checks.expect({.block = 64, .shared_bytes = 64},
@@ -49,8 +48,7 @@ TEST(WrongAtomics, BlocksThatAddWithoutThem) {
                    .says = {"simt::atomic_add()"}});
 }
 
-// --- wrong: atomics beside other accesses
-// ------------------------------------------------------------------------------
+// --- wrong: atomics beside other accesses --------------------------------------------------------------------------
 
 TEST(WrongAtomics, BinsEmptiedWithoutABarrier) {
     checks.expect({.block = 64, .shared_bytes = 64},
@@ -219,8 +217,7 @@ TEST(WrongAtomics, AFlagSetByAPlainStore) {
                    .says = {"reads atomically flag(0), which block (0, 0, 0) writes in", "simt::store_release()"}});
 }
 
-// --- right
-// -------------------------------------------------------------------------------------------------------------
+// --- right ---------------------------------------------------------------------------------------------------------
 
 TEST(RightAtomics, OfManyThreadsAndBlocksOnOneElement) {
     const DataAndFlags m;
@@ -303,8 +300,7 @@ TEST(RightAtomics, TheLastOneSetsTheCounterBack) {
     });
 }
 
-// --- orders
-// ------------------------------------------------------------------------------------------------------------
+// --- orders --------------------------------------------------------------------------------------------------------
 
 TEST(DrawnOrder, EachNumberComesOnce) {
     for (const std::uint64_t count : {1, 2, 3, 5, 16, 17, 1000})

@@ -46,8 +46,7 @@ void expect_right(const Shape& shape, Kernel kernel, Holds holds) {
     }
 }
 
-// --- right kernels
-// ---------------------------------------------------------------------------------------------------
+// --- right kernels -------------------------------------------------------------------------------------------------
 
 TEST_F(RightClusters, SumUpByReadingEachOther) {
     Buffer<float> sums("sums", {8});
@@ -227,8 +226,7 @@ TEST_F(RightClusters, SomeThreadsReturnEarly) {
         [] { return true; });
 }
 
-// --- wrong kernels
-// ---------------------------------------------------------------------------------------------------
+// --- wrong kernels -------------------------------------------------------------------------------------------------
 
 TEST_F(WrongClusters, ReadBeforeTheOtherHasBegun) {
     checks.expect(kPair,
@@ -482,8 +480,7 @@ TEST_F(WrongClusters, RaceThroughGlobalMemory) {
                    .second = {7, "no one waits", kFirst}});
 }
 
-// --- barriers of another block
-// ---------------------------------------------------------------------------------------
+// --- barriers of another block -------------------------------------------------------------------------------------
 
 TEST_F(WrongBarriers, WaitedForWithoutTheCluster) {
     Buffer<float> sums("sums", {1});
@@ -598,8 +595,7 @@ TEST_F(WrongBarriers, OneArrivalIsMissing) {
                   "33 arrivals so far)"}});
 }
 
-// --- launches
-// ----------------------------------------------------------------------------------------------------------
+// --- launches ------------------------------------------------------------------------------------------------------
 
 std::string refusal_of(const Shape& shape) {
     try {

@@ -239,8 +239,7 @@ TEST(WrongHandOver, TheLastBlockReadsAPartThatNobodyWrote) {
                   {.fault = Fault::unwritten_read, .block = {1, 0, 0}, .first = {0, "summed"}, .says = {"partial(1)"}});
 }
 
-// --- right
-// -------------------------------------------------------------------------------------------------------------
+// --- right ---------------------------------------------------------------------------------------------------------
 
 TEST(RightHandOver, InTheOldIdiomEveryThreadFences) {
     const DataAndFlags m;

@@ -17,8 +17,7 @@
 namespace simt::testing {
 namespace {
 
-// --- 16-bit floating point
-// --------------------------------------------------------------------------------------------
+// --- 16-bit floating point -----------------------------------------------------------------------------------------
 
 template <class Ours, class Torch>
 struct Pair {
@@ -136,8 +135,7 @@ TEST(SixteenBitTies, GoToEven) {
     EXPECT_EQ(bf16(1.0f + 0x1.8p-7f).bits(), bf16(1.0f + 0x1p-6f).bits());
 }
 
-// --- Vectors
-// ----------------------------------------------------------------------------------------------------------
+// --- Vectors -------------------------------------------------------------------------------------------------------
 
 static_assert(sizeof(WideVector<float>) == 16 && alignof(WideVector<float>) == 16 && kVectorWidth<float> == 4);
 static_assert(sizeof(WideVector<f16>) == 16 && alignof(WideVector<f16>) == 16 && kVectorWidth<f16> == 8);
@@ -145,8 +143,7 @@ static_assert(sizeof(WideVector<e4m3>) == 16 && alignof(WideVector<e4m3>) == 16 
 static_assert(sizeof(Vector<bf16, 2>) == 4 && alignof(Vector<bf16, 2>) == 4);
 static_assert(sizeof(float2) == 8 && alignof(float2) == 8 && sizeof(float4) == 16 && alignof(float4) == 16);
 
-// --- Element access
-// ---------------------------------------------------------------------------------------------------
+// --- Element access ------------------------------------------------------------------------------------------------
 
 // `auto x = tile(r, c)` names the place, not the value: nothing can be read from it or written through it later, when
 // the machine would blame the wrong line.
@@ -278,8 +275,7 @@ TEST(GlobalTensor, VectorsAreWrittenAndRead) {
     EXPECT_EQ(buffer.base[15], 4.0f);
 }
 
-// --- Arguments
-// --------------------------------------------------------------------------------------------------------
+// --- Arguments -----------------------------------------------------------------------------------------------------
 
 TEST(TensorArgument, RowsAlignedTo16Bytes) {
     alignas(16) static std::byte memory[64];
