@@ -14,7 +14,6 @@
 
 #include "common/simt/memory/global_hand_in.h"
 #include "common/simt/memory/global_memory.h"
-#include "common/simt/memory/global_shadow.h"
 #include "tests/simt/testing.h"
 
 namespace simt::testing {

@@ -16,7 +16,7 @@
 #include "common/simt/launch/crew.h"
 #include "common/simt/launch/launch_bounds.h"
 #include "common/simt/machine/schedule.h"
-#include "common/simt/memory/global_shadow.h"
+#include "common/simt/memory/global_launch.h"
 #include "common/simt/report/trace.h"
 
 namespace simt {

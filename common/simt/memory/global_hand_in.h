@@ -1,6 +1,6 @@
 #pragma once
 
-#include "common/simt/memory/global_shadow.h"
+#include "common/simt/memory/global_launch.h"
 
 namespace simt {
 inline namespace cpu {

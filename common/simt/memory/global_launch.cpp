@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "common/simt/memory/global_hand_in.h"
-#include "common/simt/memory/global_shadow.h"
 #include "common/simt/report/leniency.h"
 
 // What the blocks of a launch hand in, and the conflicts between them.

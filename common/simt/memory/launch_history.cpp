@@ -3,7 +3,6 @@
 #include <ranges>
 
 #include "common/simt/memory/global_hand_in.h"
-#include "common/simt/memory/global_shadow.h"
 #include "common/simt/report/leniency.h"
 #include "common/simt/report/race_advice.h"
 
