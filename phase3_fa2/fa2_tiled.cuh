@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(RegisterTiles<B_r, D>::threads, RegisterTiles<
     const auto Q = t.Q.slice(b, h);
     const auto K = t.K.slice(b, t.kv_head(h));
     const auto V = t.V.slice(b, t.kv_head(h));
-    const int query_length = int(Q.extent(0)), key_length = int(K.extent(0));
+    const int key_length = int(K.extent(0));
 
     simt::SharedArena arena;
     const auto Q_i = arena.tile<float, D, B_r, Tiles::query_pitch>("Q_i");
@@ -101,18 +101,8 @@ __global__ void __launch_bounds__(RegisterTiles<B_r, D>::threads, RegisterTiles<
         }
     }
 
-    const auto O = t.O.slice(b, h);
-    const auto LSE = t.LSE.slice(b, h);
-#pragma unroll
-    for (int i = 0; i < Owner::rows; ++i) {
-        const float l = Owner::row_sum(l_i[i]);  // by all lanes, before those of rows that do not exist leave
-        const int query = first_query + owner.row(i);
-        if (query >= query_length) continue;
-        // Where every score of a row is -inf this makes 0 * (1 / 0): NaN, as softmax has it.
-        store_row(O, query, O_i[i], owner, 1.0f / l, t.vector_rows);
-        if (owner.lane == 0)  // from powers of 2 back to powers of e
-            LSE(query) = kLn2 * (m_i[i] + log2f(l));
-    }
+    store_results(t.O.slice(b, h), t.LSE.slice(b, h), O_i, m_i, l_i, owner, first_query, t.vector_rows,
+                  [](int) { return true; });
 }
 
 /// Shared memory that a block needs.

@@ -16,8 +16,9 @@ namespace ladder::SIMT_MACHINE {
 /// Changed since causal.cuh: what fa2_tiled.cuh of phase 3 changed, and
 ///
 ///   - an edge tile of 64 keys or more is mostly visible to most rows. A warp adds the keys that all of its rows see as in a
-///     full tile, and only those that some of them see row by row. A warp that sees none of the tile computes nothing;
-///   - eight outer products are written out for every D: two stages' instructions share the cache;
+///     full tile, and only those that some of them see row by row. A warp that sees none of the tile makes no weights;
+///   - the stages share the instructions of all but the second product, and eight outer products are written out, or sixteen
+///     short ones: a short sequence has a few tiles only, and each instruction is fetched for those few;
 ///   - the slices of V_j that no query of the block sees are not fetched;
 ///   - the longest blocks of all heads start first, not those of each head in turn. Where all blocks run at once, the second
 ///     half of them starts with the shortest, so that a multiprocessor gets a long block and a short one.
@@ -38,6 +39,15 @@ namespace ladder::SIMT_MACHINE {
 ///           and LSE once
 // clang-format on
 
+/// Whether no number is infinite or NaN, any of which times 0 is NaN.
+template <int N>
+__device__ __forceinline__ bool all_finite(const float (&x)[N]) {
+    float zero[2] = {};  // two sums, so that one's additions do not wait for each other
+#pragma unroll
+    for (int n = 0; n < N; ++n) zero[n % 2] = fmaf(x[n], 0.0f, zero[n % 2]);
+    return zero[0] + zero[1] == 0.0f;
+}
+
 /// As add_outer_products, for the keys from `key` on that some rows of the warp see and others do not: key k counts for
 /// row i if k < visible[i]. The others have probability 0, but that does not make them harmless: 0 * NaN is NaN, and a
 /// key that a query does not see must not reach it whatever it holds.
@@ -49,6 +59,11 @@ __device__ __forceinline__ void add_visible(float (&O)[Owner::rows][Columns], co
     for (; key < end; ++key) {
         float p[Owner::rows], v[Columns];
         read_factors(p, v, owner, P_transposed, first + key, values, key);
+        // Long rows (D = 256): to look at V_j takes less time than the branches.
+        if (Columns >= 16 && all_finite(v)) {
+            add_outer_product(O, p, v);
+            continue;
+        }
 #pragma unroll
         for (int i = 0; i < Owner::rows; ++i)
             if (first + key < visible[i])
@@ -101,39 +116,39 @@ __global__ void __launch_bounds__(RegisterTiles<B_r, D>::threads, RegisterTiles<
     if (scale.sign != 1.0f) multiply_own_copies<threads, B_r, D>(Q_i, scale.sign);
     slices.begin();
 
-    // One step of the loop, compiled for each stage.
-    const auto step = [&]<Stage stage>(std::integral_constant<Stage, stage>, int j_tile) {
-        constexpr bool edge = stage == Stage::edge;
+    for (int j_tile = 0; j_tile < tiles.visited; ++j_tile) {
+        const bool edge = j_tile >= tiles.full;
         const int first_key = j_tile * B_c;
-        const bool warp_sees_any = !edge || first_key < seen_by_any;
         const int keys = edge && seen_by_block - first_key < B_c ? seen_by_block - first_key : B_c;
         const int used = Tiles::slices_of_keys + (keys + Tiles::keys_per_slice - 1) / Tiles::keys_per_slice;
         float S_ij[Owner::rows][columns] = {};  // and then P_ij
 #pragma unroll 1
         for (int x = 0; x < Tiles::slices_of_keys; ++x) {
             slices.next(first_key, x, used);
-            if (warp_sees_any)
-                add_outer_products<8>(S_ij, owner, Q_i, x * Tiles::columns_per_slice, slices.keys(),
-                                      Tiles::columns_per_slice);
+            add_outer_products<D == 256 ? 16 : 8>(S_ij, owner, Q_i, x * Tiles::columns_per_slice, slices.keys(),
+                                                  Tiles::columns_per_slice);
         }
-        int visible[Owner::rows];  // so many keys of the tile
+        if (first_key < seen_by_any) {
+            if (edge) {
 #pragma unroll
-        for (int i = 0; i < Owner::rows; ++i) visible[i] = edge ? seen_by(owner.row(i)) - first_key : B_c;
-        if (warp_sees_any) {
+                for (int i = 0; i < Owner::rows; ++i) {
+                    const int visible = seen_by(owner.row(i)) - first_key;
 #pragma unroll
-            for (int i = 0; i < Owner::rows; ++i)
-#pragma unroll
-                for (int j = 0; j < columns; ++j)
-                    if (edge && owner.template column<columns>(j) >= visible[i]) S_ij[i][j] = -INFINITY;
-
+                    for (int j = 0; j < columns; ++j)
+                        if (owner.template column<columns>(j) >= visible) S_ij[i][j] = -INFINITY;
+                }
+            }
             softmax_step(S_ij, m_i, l_i, O_i, owner, scale, first_query, first_key);
             store_transposed(P_ij, owner, S_ij);  // read by this warp's lanes, which meet in slices.next()
         }
 
+        if (edge) {
+            int visible[Owner::rows];  // so many keys of the tile
+#pragma unroll
+            for (int i = 0; i < Owner::rows; ++i) visible[i] = seen_by(owner.row(i)) - first_key;
 #pragma unroll 1
-        for (int k = 0; k < keys; k += Tiles::keys_per_slice) {
-            slices.next(first_key, Tiles::slices_of_keys + k / Tiles::keys_per_slice, used);
-            if constexpr (edge) {
+            for (int k = 0; k < keys; k += Tiles::keys_per_slice) {
+                slices.next(first_key, Tiles::slices_of_keys + k / Tiles::keys_per_slice, used);
                 const auto in_slice = [&](int seen) {  // how many of so many keys lie in this slice and before it
                     seen -= first_key + k;
                     return seen < 0 ? 0 : seen < Tiles::keys_per_slice ? seen : Tiles::keys_per_slice;
@@ -141,29 +156,18 @@ __global__ void __launch_bounds__(RegisterTiles<B_r, D>::threads, RegisterTiles<
                 const int common = in_slice(seen_by_all);
                 add_outer_products<4>(O_i, owner, P_ij, k, slices.values(), common);
                 add_visible(O_i, owner, P_ij, k, slices.values(), common, in_slice(seen_by_any), visible);
-            } else {
+            }
+        } else {
+#pragma unroll 1
+            for (int k = 0; k < B_c; k += Tiles::keys_per_slice) {
+                slices.next(first_key, Tiles::slices_of_keys + k / Tiles::keys_per_slice);
                 add_outer_products<8>(O_i, owner, P_ij, k, slices.values(), Tiles::keys_per_slice);
             }
         }
-    };
-    int j = 0;
-    for (; j < tiles.full; ++j) step(std::integral_constant<Stage, Stage::full>(), j);
-    for (; j < tiles.visited; ++j) step(std::integral_constant<Stage, Stage::edge>(), j);
-
-    const auto O = t.O.slice(b, h);
-    const auto LSE = t.LSE.slice(b, h);
-#pragma unroll
-    for (int i = 0; i < Owner::rows; ++i) {
-        const float l = Owner::row_sum(l_i[i]);  // by all lanes, before those of rows that do not exist leave
-        const int query = first_query + owner.row(i);
-        if (query >= query_length) continue;
-        // One division per row. A row that sees no key is 0; where it sees keys and every score is -inf, this becomes
-        // 0 * (1 / 0): NaN, as softmax has it.
-        const bool sees_any = seen_by(owner.row(i)) > 0;
-        store_row(O, query, O_i[i], owner, sees_any ? 1.0f / l : 0.0f, t.vector_rows);
-        if (owner.lane == 0)  // from powers of 2 back to powers of e
-            LSE(query) = kLn2 * (m_i[i] + log2f(l));
     }
+
+    store_results(t.O.slice(b, h), t.LSE.slice(b, h), O_i, m_i, l_i, owner, first_query, t.vector_rows,
+                  [&](int row) { return seen_by(row) > 0; });
 }
 
 /// Shared memory that a block needs.

@@ -164,11 +164,24 @@ __device__ __forceinline__ void read_factors(float (&of_rows)[Owner::rows], floa
     read_factor(of_columns, b, l, [&](int j) { return owner.template column<Columns>(j); });
 }
 
-/// sum[i][j] += A(row i, first + k) B(k, column j) for all k < count. `Unroll` of them are written out, so that the
-/// compiler can read ahead.
+/// sum[i][j] += of_rows[i] of_columns[j].
 ///
 /// A multiply-add takes three numbers, and the registers' two banks deliver one each in a clock: of neighbours, one
 /// factor must stay. So the rows are walked to and fro, and at each turn the other factor stays.
+template <int Rows, int Columns>
+__device__ __forceinline__ void add_outer_product(float (&sum)[Rows][Columns], const float (&of_rows)[Rows],
+                                                  const float (&of_columns)[Columns]) {
+#pragma unroll
+    for (int j = 0; j < Columns; ++j)
+#pragma unroll
+        for (int n = 0; n < Rows; ++n) {
+            const int i = j % 2 == 0 ? n : Rows - 1 - n;
+            sum[i][j] += of_rows[i] * of_columns[j];
+        }
+}
+
+/// sum[i][j] += A(row i, first + k) B(k, column j) for all k < count. `Unroll` of them are written out, so that the
+/// compiler can read ahead.
 template <int Unroll, class Owner, int Columns, class A, class B>
 __device__ __forceinline__ void add_outer_products(float (&sum)[Owner::rows][Columns], const Owner& owner,
                                                    const A& A_transposed, int first, const B& b, int count) {
@@ -176,13 +189,7 @@ __device__ __forceinline__ void add_outer_products(float (&sum)[Owner::rows][Col
     for (int k = 0; k < count; ++k) {
         float of_rows[Owner::rows], of_columns[Columns];
         read_factors(of_rows, of_columns, owner, A_transposed, first + k, b, k);
-#pragma unroll
-        for (int j = 0; j < Columns; ++j)
-#pragma unroll
-            for (int n = 0; n < Owner::rows; ++n) {
-                const int i = j % 2 == 0 ? n : Owner::rows - 1 - n;
-                sum[i][j] += of_rows[i] * of_columns[j];
-            }
+        add_outer_product(sum, of_rows, of_columns);
     }
 }
 
@@ -213,17 +220,17 @@ __device__ __forceinline__ void copy_transposed_async(const Tile& tile,
     constexpr int neighbours = 8, rows_at_once = Threads / neighbours;
     static_assert(Rows % rows_at_once == 0 && Columns % neighbours == 0);
     const int d = threadIdx.x % neighbours, r = threadIdx.x / neighbours;
-    // As wide as an address: the compiler then steps from row to row, and a row's columns are offsets in instructions.
-    // Of a slice, which is fetched in a loop, up to sixteen copies are written out; of a whole tile it would be too
-    // many.
+    // As wide as an address: a row's columns are then offsets in instructions.
     const std::int64_t row = first_row + r, column = first_column + d;
     if (first_row + Rows <= int(matrix.extent(0)) && first_column + Columns <= int(matrix.extent(1))) {
+        const auto from = matrix.rows_from(row);
+        // Of a slice, which is fetched in a loop, up to sixteen copies are written out; of a whole tile it would be too
+        // many.
 #pragma unroll(Columns > neighbours * 4 ? 2 : 4)
         for (int i = 0; i < Rows; i += rows_at_once)
 #pragma unroll
             for (int c = 0; c < Columns; c += neighbours)
-                simt::copy_async(tile.template vec<Element>(d + c, r + i),
-                                 matrix.template vec<Element>(row + i, column + c));
+                simt::copy_async(tile.template vec<Element>(d + c, r + i), from.template vec<Element>(i, column + c));
     } else {
 #pragma unroll 1
         for (int i = 0; i < Rows; i += rows_at_once)
@@ -293,6 +300,32 @@ __device__ __forceinline__ void store_row(const simt::GlobalTensor<float, 2>& O,
             for (int e = 0; e < width; ++e)
                 if (column + e < head_dim) O(row, column + e) = o.element[e];
         }
+    }
+}
+
+/// O_i = O_i / l_i and LSE_i = ln(sum of weights) of the thread's rows, of which the first one of the tile is row
+/// `first_query` of O. `sees_any(row)`: whether row `row` of the tile sees a key; a row that sees none is 0.
+template <class Owner, int Columns, class SeesAny>
+__device__ __forceinline__ void store_results(const simt::GlobalTensor<float, 2>& O,
+                                              const simt::GlobalTensor<float, 1>& LSE,
+                                              const float (&O_i)[Owner::rows][Columns], const float (&m_i)[Owner::rows],
+                                              const float (&l_i)[Owner::rows], const Owner& owner, int first_query,
+                                              bool vectorized, const SeesAny& sees_any) {
+    // First for all rows what each of them waits for: side by side it takes no longer than for one.
+    float factor[Owner::rows], lse[Owner::rows];
+#pragma unroll
+    for (int i = 0; i < Owner::rows; ++i) {
+        const float l = Owner::row_sum(l_i[i]);  // by all lanes, before those of rows that do not exist leave
+        // Where a row sees keys and every score is -inf, this becomes 0 * (1 / 0): NaN, as softmax has it.
+        factor[i] = sees_any(owner.row(i)) ? __fdividef(1.0f, l) : 0.0f;
+        lse[i] = kLn2 * (m_i[i] + log2f(l));  // from powers of 2 back to powers of e
+    }
+#pragma unroll
+    for (int i = 0; i < Owner::rows; ++i) {
+        const int query = first_query + owner.row(i);
+        if (query >= int(O.extent(0))) continue;
+        store_row(O, query, O_i[i], owner, factor[i], vectorized);
+        if (owner.lane == 0) LSE(query) = lse[i];
     }
 }
 

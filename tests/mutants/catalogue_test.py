@@ -142,7 +142,7 @@ class Mistakes(unittest.TestCase):
 
     def test_unknown_head_dimensions_and_kernels(self):
         self.found({"mma_head_dim": 48}, says=["mma_head_dim is 48", "32, 64"])
-        self.found({"tile_head_dim": 64}, says=["tile_head_dim is 64", "32, 128"])
+        self.found({"tile_head_dim": 64}, says=["tile_head_dim is 64", "32, 128, 256"])
         self.found({"kernel": "toys"}, says=["kernel is 'toys'", "the phase has toy"])
 
     def test_files(self):

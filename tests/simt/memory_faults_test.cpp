@@ -217,6 +217,45 @@ TEST(Bounds, GlobalWritesAndSlicesAndVectors) {
     expect_clean({.block = 1}, [=] { O.slice(1, 2).vec<float4>(3, 4) = float4{}; });
 }
 
+TEST(Bounds, RowsFrom) {
+    Buffer<float> buffer("O", {2, 3, 4, 8});
+    const auto O = buffer.view<4>();
+    expect_clean({.block = 1}, [=] { O.slice(1, 2).rows_from(1).rows_from(2).vec<float4>(0, 4) = float4{}; });
+    checks.expect({},
+                  [=] {
+                      if (!is_thread(6)) return;
+                      O.slice(1, 2).rows_from(1).rows_from(1)(2, 0) = 1.0f;  // @past the last row
+                  },
+                  {.fault = Fault::out_of_bounds,
+                   .first = {6, "past the last row"},
+                   .says = {"O(1, 2, 4, 0)", "index 4 in dimension 2, whose extent is 4, seen from index 2 on"}});
+    checks.expect({},
+                  [=] {
+                      if (!is_thread(6)) return;
+                      O.slice(1, 2).rows_from(3)(-1, 0) = 1.0f;  // @left out
+                  },
+                  {.fault = Fault::out_of_bounds,
+                   .first = {6, "left out"},
+                   .says = {"O(1, 2, 2, 0)", "index 2 in dimension 2, whose extent is 4, seen from index 3 on",
+                            "nothing lies before index 0"}});
+    checks.expect({},
+                  [=] {
+                      if (!is_thread(6)) return;
+                      O.slice(1, 2).rows_from(3)(0, 8) = 1.0f;  // @past the last column
+                  },
+                  {.fault = Fault::out_of_bounds,
+                   .first = {6, "past the last column"},
+                   .says = {"O(1, 2, 3, 8)", "index 8 in dimension 3, whose extent is 8"}});
+    checks.expect({},
+                  [=] {
+                      if (!is_thread(6)) return;
+                      O.slice(1, 2).rows_from(4)(0, 0) = 1.0f;  // @no such row
+                  },
+                  {.fault = Fault::out_of_bounds,
+                   .first = {6, "no such row"},
+                   .says = {"O(1, 2, 4, :)", "index 4 in dimension 2, whose extent is 4"}});
+}
+
 TEST(Misaligned, SharedVector) {
     checks.expect(
         {.shared_bytes = kOneTile},

@@ -243,6 +243,8 @@ TEST(GlobalTensor, AnyStridesAndSlices) {
             EXPECT_EQ(int(T.slice(i)(j, k)), expected);
             EXPECT_EQ(int(T.slice(i, j)(k)), expected);
             EXPECT_EQ(int(T.slice(i).slice(j)(k)), expected);
+            EXPECT_EQ(int(T.slice(i).rows_from(j)(0, k)), expected);
+            EXPECT_EQ(T.slice(i).rows_from(j).extent(0), 3 - j);
             EXPECT_EQ(T.slice(i).extent(0), 3);
             EXPECT_EQ(T.slice(i, j).extent(0), 4);
         });

@@ -122,6 +122,13 @@ class GlobalTensor {
     __device__ __forceinline__ GlobalTensor<T, Rank - 2> slice(std::int64_t i, std::int64_t j) const {
         return {data_ + i * strides_[0] + j * strides_[1], extents_ + 2, strides_ + 2};
     }
+    __device__ __forceinline__ GlobalTensor rows_from(std::int64_t first) const {
+        static_assert(Rank == 2, "a matrix has rows");
+        GlobalTensor rest = *this;
+        rest.data_ += first * strides_[0];
+        rest.extents_[0] -= first;
+        return rest;
+    }
 
   private:
     template <std::size_t... D, class... Index>

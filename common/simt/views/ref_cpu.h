@@ -142,6 +142,7 @@ struct SliceOfTensor {
     int tensor;
     const void* data;
     int rank;
+    std::int64_t rows_before;  // that a view of it leaves out, and its indices do not count
 };
 
 /// The same for global memory.

@@ -45,6 +45,9 @@ void* nowhere() {
     const std::size_t rank = std::size_t(slice.rank), sliced = all.size() < rank ? 0 : all.size() - rank;
     all.resize(sliced);
     all.insert(all.end(), indices.begin(), indices.end());
+    all[sliced] += slice.rows_before;
+    const std::int64_t before = dimension == 0 ? slice.rows_before : 0,
+                       index = indices[std::size_t(dimension)] + before;
     std::string name = tensor_name(slice.tensor);
     for (std::size_t i = 0; i < sliced + rank; ++i)
         name += (i == 0 ? "(" : ", ") + (i < all.size() ? std::to_string(all[i]) : ":");
@@ -52,8 +55,9 @@ void* nowhere() {
     block.fail({.fault = Fault::out_of_bounds,
                 .first = {block.thread(), site},
                 .what = name + ")" + span_of(vector_width) + " lies outside the tensor: index " +
-                        std::to_string(indices[std::size_t(dimension)]) + " in dimension " +
-                        std::to_string(sliced + std::size_t(dimension)) + ", whose extent is " + std::to_string(extent),
+                        std::to_string(index) + " in dimension " + std::to_string(sliced + std::size_t(dimension)) +
+                        ", whose extent is " + std::to_string(extent + before) +
+                        (before ? ", seen from index " + std::to_string(before) + " on" : ""),
                 .advice = index_advice(indices[std::size_t(dimension)],
                                        "the last tile of a ragged length needs a guard such as `if (row < length)`")});
 }

@@ -233,6 +233,16 @@ class GlobalTensor {
         return {{}, start_of_slice(site, i, j), extents_ + 2, strides_ + 2, tensor_};
     }
 
+    /// The matrix without the rows before `first`, which must exist: that one is its row 0. Where a kernel's row
+    /// numbers are constants from there on, so are the distances, and an address is an addition.
+    GlobalTensor rows_from(std::int64_t first, SourceSite site = SourceSite::here()) const requires(Rank == 2) {
+        GlobalTensor rest = *this;
+        rest.data_ = start_of_slice(site, first);
+        rest.extents_[0] -= first;
+        rest.rows_before_ += first;
+        return rest;
+    }
+
   private:
     template <class, int>
     friend class GlobalTensor;
@@ -245,6 +255,8 @@ class GlobalTensor {
         }
     }
 
+    SliceOfTensor as_sliced() const { return {tensor_, data_ - rows_before_ * strides_[0], Rank, rows_before_}; }
+
     /// The element at these indices, the first ones of the tensor's; along the last dimension `width` are asked for.
     template <class... Index>
     T* element(int width, SourceSite site, Index... index) const {
@@ -254,9 +266,8 @@ class GlobalTensor {
             const int d = dimension++, neighbours = d + 1 == Rank ? width : 1;
             const bool inside = i >= 0 && i + neighbours <= extents_[d];
             if (!inside) [[unlikely]]
-                place = static_cast<T*>(fail_index({tensor_, data_, Rank},
-                                                   std::array<std::int64_t, sizeof...(Index)>{index...}, d, extents_[d],
-                                                   neighbours, site));
+                place = static_cast<T*>(fail_index(as_sliced(), std::array<std::int64_t, sizeof...(Index)>{index...}, d,
+                                                   extents_[d], neighbours, site));
             else
                 place += i * strides_[d];
             return inside;
@@ -271,7 +282,7 @@ class GlobalTensor {
         T* start = data_;
         for (std::size_t d = 0; d < at.size(); ++d) {
             if (at[d] < 0 || at[d] >= extents_[d]) [[unlikely]]
-                fail_slice({tensor_, data_, Rank}, at, int(d), extents_[d], site);
+                fail_slice(as_sliced(), at, int(d), extents_[d], site);
             start += at[d] * strides_[d];
         }
         return start;
@@ -279,6 +290,7 @@ class GlobalTensor {
 
     T* data_ = nullptr;
     std::int64_t extents_[Rank] = {}, strides_[Rank] = {};
+    std::int64_t rows_before_ = 0;  // that rows_from() has left out
     int tensor_ = 0;
 };
 
