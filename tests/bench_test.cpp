@@ -333,7 +333,7 @@ Report small_report() {
                                   .clocks_before = {{"sm_mhz", "1980"}}},
                   .seconds = 12};
     report.ceilings = {
-        {.name = "gemm_f32", .what = "large", .amount = 4e9, .milliseconds = spread_of({1})},
+        {.name = "gemm_f32", .what = "large", .amount = 4e9, .milliseconds = spread_of({1, 2, 3})},
         {.name = "read", .what = "long", .unit = Unit::gb_s, .amount = 1e9, .milliseconds = spread_of({1})},
         {.name = "gemm_bf16", .not_available = "no such unit"}};
     report.cases = {
@@ -347,7 +347,7 @@ Report small_report() {
     return report;
 }
 
-TEST(Reports, RatesSharesAndRatiosFollowFromMedians) {
+TEST(Reports, RatesSharesAndRatiosFollowFromMediansAndTheBestCeiling) {
     const Report report = small_report();
     const CaseResult& result = report.cases.front();
     const Measurement &ours = *result.find("ours"), &math = *result.find("math"), &cudnn = *result.find("cuDNN");

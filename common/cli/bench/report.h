@@ -29,7 +29,8 @@ struct Ceiling {
     Spread milliseconds = {};
     std::string not_available = {};  ///< why there is none; empty if there is
 
-    double rate() const { return rate_of(unit, amount, milliseconds.median); }
+    /// Of the fastest call: what the device can do, whatever its power limit left of that in others.
+    double rate() const { return rate_of(unit, amount, milliseconds.least); }
 };
 
 /// The ceiling that bounds a problem: a product of matrices of its dtype's kind, a copy for a softmax, which writes as
