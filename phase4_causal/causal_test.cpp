@@ -203,7 +203,8 @@ void what_a_row_may_not_see_never_reaches_it(const AttentionEntry& entry, const 
                         for (const bool in_values : {false, true}) {
                             if (tries++ % 3 != 0) continue;
                             torch::Tensor k_bad = k.clone(), v_bad = v.clone();
-                            (in_values ? v_bad : k_bad)[0][0][key].fill_(poison);
+                            const torch::Tensor row = (in_values ? v_bad : k_bad)[0][0][key];
+                            (tries % 2 ? row : row.narrow(0, tries % head_dim, 1)).fill_(poison);
                             const AttentionResult result = entry(q, k_bad, v_bad, masked(mask));
                             int64_t blind = 0;
                             while (blind < queries && !sees(mask, blind, key, queries, keys)) ++blind;

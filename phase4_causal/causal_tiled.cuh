@@ -1,7 +1,6 @@
 #pragma once
 
 #include "common/attention/dispatch.cuh"
-#include "common/attention/edge_tile.cuh"
 #include "common/attention/forward_tensors.cuh"
 #include "common/attention/key_tiles.cuh"
 #include "common/attention/online_softmax.cuh"
@@ -18,7 +17,7 @@ namespace ladder::SIMT_MACHINE {
 ///   - an edge tile of 64 keys or more is mostly visible to most rows. A warp adds the keys that all of its rows see as in a
 ///     full tile, and only those that some of them see row by row. A warp that sees none of the tile makes no weights;
 ///   - the stages share the instructions of all but the second product, and eight outer products are written out, or sixteen
-///     short ones: a short sequence has a few tiles only, and each instruction is fetched for those few;
+///     short ones, or four in an edge tile: a short sequence has a few tiles only, and each instruction is fetched for those;
 ///   - the slices of V_j that no query of the block sees are not fetched;
 ///   - the longest blocks of all heads start first, not those of each head in turn. Where all blocks run at once, the second
 ///     half of them starts with the shortest, so that a multiprocessor gets a long block and a short one.
@@ -59,7 +58,8 @@ __device__ __forceinline__ void add_visible(float (&O)[Owner::rows][Columns], co
     for (; key < end; ++key) {
         float p[Owner::rows], v[Columns];
         read_factors(p, v, owner, P_transposed, first + key, values, key);
-        // Long rows (D = 256): to look at V_j takes less time than the branches.
+        // Where all are finite, a probability of 0 is enough. In long rows (D = 256) to look takes less time than
+        // branches.
         if (Columns >= 16 && all_finite(v)) {
             add_outer_product(O, p, v);
             continue;
@@ -125,6 +125,7 @@ __global__ void __launch_bounds__(RegisterTiles<B_r, D>::threads, RegisterTiles<
 #pragma unroll 1
         for (int x = 0; x < Tiles::slices_of_keys; ++x) {
             slices.next(first_key, x, used);
+            // Also by warps that see none of these keys: the block waits for the others, and a test takes instructions.
             add_outer_products<D == 256 ? 16 : 8>(S_ij, owner, Q_i, x * Tiles::columns_per_slice, slices.keys(),
                                                   Tiles::columns_per_slice);
         }

@@ -303,15 +303,16 @@ __device__ __forceinline__ void store_row(const simt::GlobalTensor<float, 2>& O,
     }
 }
 
-/// O_i = O_i / l_i and LSE_i = ln(sum of weights) of the thread's rows, of which the first one of the tile is row
-/// `first_query` of O. `sees_any(row)`: whether row `row` of the tile sees a key; a row that sees none is 0.
+/// Stores the thread's rows: O_i / l_i, and LSE_i = ln 2 (m_i + log2 l_i). Row 0 of the tile is row `first_query` of O.
+/// `sees_any(row)`: whether that row of the tile sees a key; where it does not, O is 0.
 template <class Owner, int Columns, class SeesAny>
 __device__ __forceinline__ void store_results(const simt::GlobalTensor<float, 2>& O,
                                               const simt::GlobalTensor<float, 1>& LSE,
                                               const float (&O_i)[Owner::rows][Columns], const float (&m_i)[Owner::rows],
                                               const float (&l_i)[Owner::rows], const Owner& owner, int first_query,
                                               bool vectorized, const SeesAny& sees_any) {
-    // First for all rows what each of them waits for: side by side it takes no longer than for one.
+    // First for all rows what each of them waits for: side by side, their waits overlap. __fdividef() is 0 from 2^126
+    // on, but l_i is 0, not finite, or at most the number of keys.
     float factor[Owner::rows], lse[Owner::rows];
 #pragma unroll
     for (int i = 0; i < Owner::rows; ++i) {

@@ -54,10 +54,9 @@ void add_command(CLI::App& app, Action& action) {
     CLI::App& command =
         *app.add_subcommand("bench", "Every kernel's speed, beside what PyTorch offers for the same work");
     command.footer(
-        "Ours and PyTorch's take turns in one process, on inputs that the cache does not hold; the medians are shown, "
-        "with\n"
-        "the share of what the device reached at best in the same run, asked for one thing only. Every result is "
-        "checked.\n"
+        "Ours and PyTorch's take turns in one process, on inputs that the cache does not hold. Shown are the medians,\n"
+        "and their share of what the device reached at best in the same run, asked for one thing only.\n"
+        "Every result is checked.\n"
         "float32 is never rounded to tf32. On the CPU machine times are those of an interpreter: a way to try it out.\n"
         "The exit code is 0 only if every kernel measured gave the right answer.\n\n"
         "  ./ladder bench --quick                          one case for each rung, and a few more\n"

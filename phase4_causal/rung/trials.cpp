@@ -1,3 +1,4 @@
+#include <cmath>
 #include <limits>
 #include <string>
 #include <utility>
@@ -10,14 +11,15 @@
 namespace ladder::mutants {
 namespace {
 
-/// NaN in a key and value that only the queries from that one on see: it must not reach the others.
-::testing::AssertionResult nan_stays_unseen(const reference::AttentionEntry& entry, torch::ScalarType dtype,
-                                            int64_t key) {
+/// NaN in a key and value, or an infinity in the value, that only the queries from that one on see: it must not reach
+/// the others.
+::testing::AssertionResult stays_unseen(const reference::AttentionEntry& entry, torch::ScalarType dtype, float poison,
+                                        int64_t key) {
     at::manual_seed(9);
     const auto random = [&] { return at::randn({1, 1, 40, 16}).to(dtype); };
     const torch::Tensor q = random(), k = random(), v = random();
-    k.select(2, key).fill_(std::numeric_limits<float>::quiet_NaN());
-    v.select(2, key).fill_(std::numeric_limits<float>::quiet_NaN());
+    if (std::isnan(poison)) k.select(2, key).fill_(poison);
+    v.select(2, key).fill_(poison);
     const AttentionOptions options{.scale = {}, .mask = Mask::causal_bottom_right};
     const auto verdict = reference::compare_attention(entry(q, k, v, options), q, k, v, options);
     if (verdict.passed) return ::testing::AssertionSuccess();
@@ -28,9 +30,11 @@ namespace {
 std::vector<Trial> masked_trials(const reference::AttentionEntry& entry, torch::ScalarType dtype, int64_t query_heads,
                                  const std::string& prefix) {
     std::vector<Trial> trials;
-    for (const int64_t key : {39, 2})
-        trials.push_back(
-            trial(prefix + "unseen_nan_" + std::to_string(key), [=] { return nan_stays_unseen(entry, dtype, key); }));
+    constexpr float kNaN = std::numeric_limits<float>::quiet_NaN(), kInfinity = std::numeric_limits<float>::infinity();
+    for (const auto& [name, poison] : {std::pair("nan", kNaN), std::pair("infinity", kInfinity)})
+        for (const int64_t key : {39, 2})
+            trials.push_back(trial(prefix + "unseen_" + name + "_" + std::to_string(key),
+                                   [=] { return stays_unseen(entry, dtype, poison, key); }));
     for (const auto& [alignment, mask] :
          {std::pair("bottom_right", Mask::causal_bottom_right), std::pair("top_left", Mask::causal_top_left)})
         for (const auto& [queries, keys] :

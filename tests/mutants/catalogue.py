@@ -25,7 +25,7 @@ HOST_TRIALS = "rung/host_trials.cpp"
 
 ELEMENTS = ("f32", "f16", "bf16")
 TILE_HEAD_DIMS = (32, 128, 256)  # that kernels of register tiles are compiled for
-MMA_HEAD_DIMS = (32, 64)    # that kernels on tensor cores are compiled for
+MMA_HEAD_DIMS = (32, 64)  # that kernels on tensor cores are compiled for
 WARPGROUP_HEAD_DIMS = (64, 192)  # that kernels of warpgroups are compiled for
 REFERENCE = "reference"  # the result is not what the reference says
 LAUNCH = "launch"        # the device refuses the launch

@@ -29,7 +29,7 @@ struct Ceiling {
     Spread milliseconds = {};
     std::string not_available = {};  ///< why there is none; empty if there is
 
-    /// Of the fastest call: what the device can do, whatever its power limit left of that in others.
+    /// Of the fastest sample: in others the power limit may have held the clock down. Rates of kernels are of medians.
     double rate() const { return rate_of(unit, amount, milliseconds.least); }
 };
 

@@ -253,12 +253,11 @@ std::string head_of(const Report& report) {
 
 std::string legend(const Report& report) {
     std::string text =
-        "Time is the median of one call, +- half the distance between the quartiles. ceil.: share of the ceiling at "
-        "its "
-        "best (GEMM of the dtype for attention, copy for softmax, stream of reads for decoding). Under a peer's name: "
-        "how many times its rate ours is; above 1 ours is faster. TFLOP/s count 4 D for each query and key that see "
-        "each other, 10 D of a backward pass (bwd), GB/s of a softmax one read and one write, of decoding each key and "
-        "value once. float32 is never rounded to tf32.";
+        "Time is the median of one call, +- half the distance between the quartiles. "
+        "ceil.: share of the ceiling at its best (GEMM of the dtype for attention, copy for softmax, stream of reads "
+        "for decoding). Under a peer's name: how many times its rate ours is; above 1 ours is faster. TFLOP/s count "
+        "4 D for each query and key that see each other, 10 D of a backward pass (bwd), GB/s of a softmax one read and "
+        "one write, of decoding each key and value once. float32 is never rounded to tf32.";
     const auto any = [&](const auto& predicate) { return std::ranges::any_of(report.cases, predicate); };
     if (any([](const CaseResult& c) { return c.what.problem.mask != Mask::none; }))
         for (const Phase& phase : phases())

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <utility>
+
 #include "common/simt/memory/global_launch.h"
 
 namespace simt {

@@ -38,28 +38,40 @@ void* nowhere() {
     return std::memset(memory, 0xFF, sizeof(memory));
 }
 
-/// "K(0, 3, 64, :)": the indices that slicing has fixed, those of this access, and ":" for what is still open.
+/// "(0, 3, 64, :)": indices, and ":" for each of `rank` dimensions that is still open.
+std::string place(std::span<const std::int64_t> indices, std::size_t rank) {
+    std::string text;
+    for (std::size_t i = 0; i < rank; ++i)
+        text += (i == 0 ? "(" : ", ") + (i < indices.size() ? std::to_string(indices[i]) : ":");
+    return text + ")";
+}
+
+/// "K(0, 3, 64, :)": the indices that slicing has fixed, and those of this access. Of a view that leaves out rows:
+/// "K(0, 3, :, :).rows_from(64)(-1, 0)", for its indices are its own.
 [[noreturn]] void fail_tensor_index(SliceOfTensor slice, std::span<const std::int64_t> indices, int dimension,
                                     std::int64_t extent, int vector_width, SourceSite site) {
     std::vector<std::int64_t> all = global_indices(slice.tensor, reinterpret_cast<std::uintptr_t>(slice.data));
     const std::size_t rank = std::size_t(slice.rank), sliced = all.size() < rank ? 0 : all.size() - rank;
     all.resize(sliced);
-    all.insert(all.end(), indices.begin(), indices.end());
-    all[sliced] += slice.rows_before;
-    const std::int64_t before = dimension == 0 ? slice.rows_before : 0,
-                       index = indices[std::size_t(dimension)] + before;
-    std::string name = tensor_name(slice.tensor);
-    for (std::size_t i = 0; i < sliced + rank; ++i)
-        name += (i == 0 ? "(" : ", ") + (i < all.size() ? std::to_string(all[i]) : ":");
+    std::string name = tensor_name(slice.tensor), whole = "the tensor";
+    std::size_t shown_dimension = std::size_t(dimension);
+    if (slice.rows_before > 0) {
+        name +=
+            place(all, sliced + rank) + ".rows_from(" + std::to_string(slice.rows_before) + ")" + place(indices, rank);
+        whole = "the view";
+    } else {
+        all.insert(all.end(), indices.begin(), indices.end());
+        name += place(all, sliced + rank);
+        shown_dimension += sliced;
+    }
+    const std::int64_t index = indices[std::size_t(dimension)];
     Block& block = Block::current();
-    block.fail({.fault = Fault::out_of_bounds,
-                .first = {block.thread(), site},
-                .what = name + ")" + span_of(vector_width) + " lies outside the tensor: index " +
-                        std::to_string(index) + " in dimension " + std::to_string(sliced + std::size_t(dimension)) +
-                        ", whose extent is " + std::to_string(extent + before) +
-                        (before ? ", seen from index " + std::to_string(before) + " on" : ""),
-                .advice = index_advice(indices[std::size_t(dimension)],
-                                       "the last tile of a ragged length needs a guard such as `if (row < length)`")});
+    block.fail(
+        {.fault = Fault::out_of_bounds,
+         .first = {block.thread(), site},
+         .what = name + span_of(vector_width) + " lies outside " + whole + ": index " + std::to_string(index) +
+                 " in dimension " + std::to_string(shown_dimension) + ", whose extent is " + std::to_string(extent),
+         .advice = index_advice(index, "the last tile of a ragged length needs a guard such as `if (row < length)`")});
 }
 
 [[noreturn]] void fail_askew(const std::string& element, std::size_t alignment, SourceSite site) {

@@ -233,8 +233,8 @@ class GlobalTensor {
         return {{}, start_of_slice(site, i, j), extents_ + 2, strides_ + 2, tensor_};
     }
 
-    /// The matrix without the rows before `first`, which must exist: that one is its row 0. Where a kernel's row
-    /// numbers are constants from there on, so are the distances, and an address is an addition.
+    /// The matrix without the rows before `first`, which must exist: that one is its row 0. Where the row numbers from
+    /// there on are the same for all threads, so are the distances, and an address is one addition.
     GlobalTensor rows_from(std::int64_t first, SourceSite site = SourceSite::here()) const requires(Rank == 2) {
         GlobalTensor rest = *this;
         rest.data_ = start_of_slice(site, first);
