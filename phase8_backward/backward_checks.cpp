@@ -79,17 +79,17 @@ void gradients_with_strides_of_their_own_match_oracle(const Entry& entry) {
 
 void many_tiles_of_every_size_match_oracle(const Entry& entry, int64_t query_length, int64_t key_length) {
     std::size_t n = 0;
-    for (const int64_t head_dim : entry.head_dims)
-        for (const Mask mask : kMasks) {
-            AttentionCase problem{.query_heads = 2,
-                                  .query_length = query_length,
-                                  .key_length = key_length,
-                                  .head_dim = head_dim,
-                                  .options = {.scale = 0.13, .mask = mask},
-                                  .seed = 11};
-            problem.dtype = entry.dtypes[n++ % entry.dtypes.size()];
-            matches_oracle(entry, problem, /*with_dlse=*/true);
-        }
+    for (const int64_t head_dim : entry.head_dims) {
+        AttentionCase problem{.query_heads = 2,
+                              .query_length = query_length,
+                              .key_length = key_length,
+                              .head_dim = head_dim,
+                              .dtype = entry.dtypes[n % entry.dtypes.size()],
+                              .options = {.scale = 0.13, .mask = kMasks[n % std::size(kMasks)]},
+                              .seed = 11};
+        ++n;
+        matches_oracle(entry, problem, /*with_dlse=*/true);
+    }
 }
 
 std::vector<AttentionCase> some_cases() {

@@ -225,8 +225,9 @@ function(ladder_link_phases target)
 endfunction()
 
 # The program can then name its kernels with their template arguments (simt::symbol_of), also when it is stripped.
+file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/kernels.symbols" CONTENT "{ _ZN6ladder3cpu*_kernel*; };\n")
 function(ladder_export_kernels target)
-    target_link_options(${target} PRIVATE "LINKER:--export-dynamic-symbol=_ZN6ladder3cpu*_kernel*")
+    target_link_options(${target} PRIVATE "LINKER:--dynamic-list=${PROJECT_BINARY_DIR}/kernels.symbols")
     target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS})
 endfunction()
 

@@ -2,25 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "common/reference/per_head.h"
+#include "common/reference/roundings.h"
 
 namespace ladder::reference {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kUnit = 0x1p-24;             // u: what rounding to float32 changes a number by, relative to it
-constexpr double kSmallestNormal = 0x1p-126;  // what is smaller may be flushed to zero
-
 /// Roundings of a score besides the additions: its products, the scale, and scaling by it.
 constexpr double kPerScore = 3;
-
-/// What a weight meets: its exponential, by an instruction whose error is 4 u; the product with a value; the division.
-constexpr double kPerWeight = 8;
-
-/// Relative to the exponent x, the roundings of s - m, of the factor log2(e) and of the product with it.
-constexpr double kPerExponent = 3;
 
 /// Relative to the maximum m: splits are merged by their log-sum-exp, which is about m, in two roundings.
 constexpr double kPerMaximum = 2;
@@ -66,7 +56,7 @@ torch::Tensor score_errors(const torch::Tensor& q, const torch::Tensor& k, doubl
 }
 
 ErrorBound bound_of_scores(const torch::Tensor& scores, const torch::Tensor& errors, const torch::Tensor& v) {
-    const torch::Tensor hidden = scores.eq(-kInfinity);
+    const torch::Tensor hidden = scores.eq(kHiddenScore);
     const torch::Tensor m = scores.amax(-1, /*keepdim=*/true), lse = at::logsumexp(scores, -1, /*keepdim=*/true);
     // An absolute error of a score is a relative error of its weight, and so are those of the exponent.
     const torch::Tensor relative = errors + kUnit * (kPerMaximum * m.abs() + kPerExponent * (m - scores) + kPerWeight);
@@ -102,7 +92,7 @@ ErrorBound attention_bound(const torch::Tensor& q, const torch::Tensor& k, const
                            const AttentionOptions& options, const std::optional<torch::Tensor>& kv_lengths) {
     const auto attend = [](const Head& head) -> AttentionResult {
         const torch::Tensor scores = at::matmul(head.q, head.k.t()) * head.scale;
-        const ErrorBound bound = bound_of_scores(scores.masked_fill(head.visible.logical_not(), -kInfinity),
+        const ErrorBound bound = bound_of_scores(scores.masked_fill(head.visible.logical_not(), kHiddenScore),
                                                  score_errors(head.q, head.k, head.scale), head.v);
         return {bound.out, bound.lse};
     };
@@ -116,7 +106,7 @@ torch::Tensor softmax_bound(const torch::Tensor& x) {
     const at::NoGradGuard no_gradients;
     const torch::Tensor scores = x.detach().to(torch::kFloat64);
     const torch::Tensor y = at::softmax(scores, -1);
-    const torch::Tensor hidden = scores.eq(-kInfinity);
+    const torch::Tensor hidden = scores.eq(kHiddenScore);
     const torch::Tensor exponents =
         (scores.amax(-1, true) - scores).masked_fill(hidden, 0.0) * kPerExponent + kPerWeight;
     // Each addition may come with a rescaled sum.

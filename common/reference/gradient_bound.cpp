@@ -5,16 +5,10 @@
 #include "common/reference/error_bound.h"
 #include "common/reference/gradient_heads.h"
 #include "common/reference/per_head.h"
+#include "common/reference/roundings.h"
 
 namespace ladder::reference {
 namespace {
-
-constexpr double kUnit = 0x1p-24;             // u
-constexpr double kSmallestNormal = 0x1p-126;  // what is smaller may be flushed to zero
-
-/// Of P = exp(S - LSE): the exponential's own 4 u, and products with it. Relative to the exponent: the difference,
-/// log2(e) and the product with that.
-constexpr double kPerWeight = 8, kPerExponent = 3;
 
 /// Roundings of a sum over grouped heads, of dQ and dK by the scale.
 constexpr double kPerGradient = 3;

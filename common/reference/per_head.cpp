@@ -1,12 +1,9 @@
 #include "common/reference/per_head.h"
 
 #include <cmath>
-#include <limits>
 
 namespace ladder::reference {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 void check_shapes(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                   const std::optional<torch::Tensor>& kv_lengths) {
@@ -44,7 +41,7 @@ AttentionResult attend_each_head(const torch::Tensor& q, const torch::Tensor& k,
     const double scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(head_dim)));
 
     AttentionResult result{at::zeros({batch, heads, queries, head_dim}, q.options().dtype(out_dtype)),
-                           at::full({batch, heads, queries}, -kInfinity, q.options().dtype(work_dtype))};
+                           at::full({batch, heads, queries}, kHiddenScore, q.options().dtype(work_dtype))};
     for (int64_t b = 0; b < batch; ++b) {
         const int64_t keys = length_of_sequence(kv_lengths, b, k.size(2));
         if (keys == 0) continue;
@@ -77,11 +74,11 @@ torch::Tensor visible_keys(Mask mask, int64_t query_length, int64_t key_length, 
 
 torch::Tensor softmax_of_visible(const torch::Tensor& scores, const torch::Tensor& visible) {
     const auto sees_nothing = visible.logical_not().all(-1, /*keepdim=*/true);
-    return at::softmax(scores.masked_fill(visible.logical_not(), -kInfinity), -1).masked_fill(sees_nothing, 0.0);
+    return at::softmax(scores.masked_fill(visible.logical_not(), kHiddenScore), -1).masked_fill(sees_nothing, 0.0);
 }
 
 torch::Tensor logsumexp_of_visible(const torch::Tensor& scores, const torch::Tensor& visible) {
-    return at::logsumexp(scores.masked_fill(visible.logical_not(), -kInfinity), -1);
+    return at::logsumexp(scores.masked_fill(visible.logical_not(), kHiddenScore), -1);
 }
 
 torch::Tensor weighted_sum(const torch::Tensor& weights, const torch::Tensor& v, const torch::Tensor& visible) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <optional>
 
 #include "common/attention/options.h"
@@ -29,6 +30,9 @@ using AttendHead = std::function<AttentionResult(const Head&)>;
 AttentionResult attend_each_head(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                                  const AttentionOptions& options, const std::optional<torch::Tensor>& kv_lengths,
                                  torch::ScalarType work_dtype, torch::ScalarType out_dtype, const AttendHead& attend);
+
+/// The score of a key that a query does not see.
+inline constexpr double kHiddenScore = -std::numeric_limits<double>::infinity();
 
 /// bool [query_length, key_length]: may query i see key j?
 torch::Tensor visible_keys(Mask mask, int64_t query_length, int64_t key_length, torch::Device device);

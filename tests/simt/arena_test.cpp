@@ -11,21 +11,19 @@
 namespace simt::testing {
 namespace {
 
-const FaultChecks checks("arena_test.cpp");
-
 TEST(Arena, ADifferentTileOfAnotherArenaInTheSamePlace) {
     const auto expect_overlap = [](auto second_tile, int thread, const char* mark, const std::string& words) {
-        checks.expect({.shared_bytes = 1024},
-                      [=] {
-                          SharedArena arena;
-                          arena.tile<float, 4, 8>("Q_i");  // @first arena
-                          arena.tile<float, 4, 8>("O_i");  // @still first arena
-                          second_tile();
-                      },
-                      {.fault = Fault::arena_overlap,
-                       .first = {thread, mark},
-                       .second = {0, words.starts_with("O_i") ? "still first arena" : "first arena"},
-                       .says = {words, "carved from another arena"}});
+        expect_fault({.shared_bytes = 1024},
+                     [=] {
+                         SharedArena arena;
+                         arena.tile<float, 4, 8>("Q_i");  // @first arena
+                         arena.tile<float, 4, 8>("O_i");  // @still first arena
+                         second_tile();
+                     },
+                     {.fault = Fault::arena_overlap,
+                      .first = {thread, mark},
+                      .second = {0, words.starts_with("O_i") ? "still first arena" : "first arena"},
+                      .says = {words, "carved from another arena"}});
     };
     expect_overlap([] { SharedArena().tile<float, 8, 8>("K_j"); },  // @other name
                    0, "other name", "Q_i [4, 8]");
@@ -90,8 +88,8 @@ TEST(Arena, StartingOverReplacesTheTiles) {
     const auto error = fault_of(shape, rounds(false));
     ASSERT_TRUE(error);
     EXPECT_EQ(error->report().fault, Fault::race) << error->what();
-    EXPECT_EQ(error->report().first.site.text(), checks.place("old tile"));
-    EXPECT_EQ(error->report().second.site.text(), checks.place("new tile"));
+    EXPECT_EQ(error->report().first.site.text(), place("old tile"));
+    EXPECT_EQ(error->report().second.site.text(), place("new tile"));
     EXPECT_NE(std::string(error->what()).find("thread 32 reads S(0, 31), which thread 63 wrote as P(0, 63)"),
               std::string::npos)
         << "each by the name of the tile that it uses\n"
@@ -133,15 +131,15 @@ TEST(BarePointer, WhatItWroteMayBeReadThroughATile) {
 }
 
 TEST(BarePointer, WhatNobodyWroteIsStillUninitialised) {
-    checks.expect(kBare, read_what_a_bare_pointer_wrote(1.0f, 40),
-                  {.fault = Fault::uninitialised_read, .first = {0}, .says = {"tile(0, 63)"}});
-    checks.expect(kBare, read_what_a_bare_pointer_wrote(e5m2(1.0f), 40),
-                  {.fault = Fault::uninitialised_read, .first = {0}, .says = {"tile(0, 63)"}});
+    expect_fault(kBare, read_what_a_bare_pointer_wrote(1.0f, 40),
+                 {.fault = Fault::uninitialised_read, .first = {0}, .says = {"tile(0, 63)"}});
+    expect_fault(kBare, read_what_a_bare_pointer_wrote(e5m2(1.0f), 40),
+                 {.fault = Fault::uninitialised_read, .first = {0}, .says = {"tile(0, 63)"}});
     // A block has no pointer because the one before it had.
     const Workers one(1);
     expect_clean(kBare, read_what_a_bare_pointer_wrote(7, 64));
-    checks.expect(kTwoWarps, [] { static_cast<void>(float(K_j()(0, 0))); },
-                  {.fault = Fault::uninitialised_read, .first = {0}, .says = {"K_j(0, 0)"}});
+    expect_fault(kTwoWarps, [] { static_cast<void>(float(K_j()(0, 0))); },
+                 {.fault = Fault::uninitialised_read, .first = {0}, .says = {"K_j(0, 0)"}});
 }
 
 }  // namespace

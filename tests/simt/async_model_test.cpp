@@ -8,7 +8,6 @@
 namespace simt::testing {
 namespace {
 
-const FaultChecks checks("async_model_test.cpp");
 constexpr int kColumns = 128;
 constexpr Shape kFourWarps{.block = kColumns, .shared_bytes = 2 * kColumns * sizeof(float)};
 
@@ -74,14 +73,14 @@ TEST(AsyncPipeline, RightOnesPass) {
 TEST(AsyncPipeline, WaitsForTooLittle) {
     Buffer<float> in("in", {10, kColumns});
     std::vector<float> sums(kColumns);
-    checks.expect(kFourWarps, pipeline(Mistake::waits_for_too_little, numbers(in).view<2>(), sums.data()),
-                  {.fault = Fault::copy_in_flight,
-                   .first = {127, "pipeline read"},
-                   .second = {0, "pipeline copy"},
-                   .says = {"thread 127 reads ring(0, 0), which an asynchronous copy of thread 0 is still filling",
-                            "thread 0 waited last at " + checks.place("pipeline wait") +
-                                ", for all but the newest 2 of its groups, and 1 is newer",
-                            "wait_copies<1>()", "__syncthreads()"}});
+    expect_fault(kFourWarps, pipeline(Mistake::waits_for_too_little, numbers(in).view<2>(), sums.data()),
+                 {.fault = Fault::copy_in_flight,
+                  .first = {127, "pipeline read"},
+                  .second = {0, "pipeline copy"},
+                  .says = {"thread 127 reads ring(0, 0), which an asynchronous copy of thread 0 is still filling",
+                           "thread 0 waited last at " + place("pipeline wait") +
+                               ", for all but the newest 2 of its groups, and 1 is newer",
+                           "wait_copies<1>()", "__syncthreads()"}});
 }
 
 TEST(AsyncPipeline, NoBarrierAfterTheWait) {
@@ -101,11 +100,11 @@ TEST(AsyncPipeline, NoBarrierAfterTheWait) {
         if (t == 40) x = ring()(0, 5);  // @unordered read
         (void)x;
     };
-    checks.expect(kFourWarps, wait_then_read,
-                  {.fault = Fault::race,
-                   .first = {40, "unordered read"},
-                   .second = {1, "unordered copy"},
-                   .says = {"thread 40 reads ring(0, 5), which thread 1 wrote", "__syncthreads()"}});
+    expect_fault(kFourWarps, wait_then_read,
+                 {.fault = Fault::race,
+                  .first = {40, "unordered read"},
+                  .second = {1, "unordered copy"},
+                  .says = {"thread 40 reads ring(0, 5), which thread 1 wrote", "__syncthreads()"}});
 }
 
 TEST(AsyncPipeline, NoBarrierBeforeTheNextFetch) {
@@ -115,14 +114,14 @@ TEST(AsyncPipeline, NoBarrierBeforeTheNextFetch) {
         fault_of(kFourWarps, pipeline(Mistake::no_barrier_before_fetch, numbers(in).view<2>(), sums.data()));
     ASSERT_TRUE(error);
     EXPECT_EQ(error->report().fault, Fault::race) << error->what();
-    EXPECT_EQ(error->report().first.site.text(), checks.place("pipeline copy")) << error->what();
-    EXPECT_EQ(error->report().second.site.text(), checks.place("pipeline read")) << error->what();
+    EXPECT_EQ(error->report().first.site.text(), place("pipeline copy")) << error->what();
+    EXPECT_EQ(error->report().second.site.text(), place("pipeline read")) << error->what();
 }
 
 TEST(AsyncPipeline, NoCommit) {
     Buffer<float> in("in", {10, kColumns});
     std::vector<float> sums(kColumns);
-    checks.expect(
+    expect_fault(
         kFourWarps, pipeline(Mistake::no_commit, numbers(in).view<2>(), sums.data()),
         {.fault = Fault::copy_in_flight,
          .first = {127, "pipeline read"},
@@ -135,81 +134,81 @@ TEST(AsyncPipeline, NoCommit) {
 TEST(InFlight, NotEvenTheIssuingThreadMayTouchIt) {
     Buffer<float> in("in", {1, kColumns});
     const auto view = numbers(in).view<2>();
-    checks.expect(kFourWarps,
-                  [=] {
-                      if (threadIdx.x != 3) return;
-                      copy_async(ring().vec<float4>(0, 12), view.vec<float4>(0, 12));  // @own copy
-                      commit_copies();
-                      const float x = ring()(0, 13);  // @own read
-                      (void)x;
-                  },
-                  {.fault = Fault::copy_in_flight,
-                   .first = {3, "own read"},
-                   .second = {3, "own copy"},
-                   .says = {"thread 3 reads ring(0, 13)", "thread 3 must call wait_copies<0>() first"}});
-    checks.expect(kFourWarps,
-                  [=] {
-                      if (threadIdx.x != 3) return;
-                      copy_async(ring().vec<float4>(0, 12), view.vec<float4>(0, 12));  // @overwritten copy
-                      ring()(0, 15) = 0.0f;                                            // @overwriting store
-                  },
-                  {.fault = Fault::copy_in_flight,
-                   .first = {3, "overwriting store"},
-                   .second = {3, "overwritten copy"},
-                   .says = {"thread 3 writes ring(0, 15)"}});
+    expect_fault(kFourWarps,
+                 [=] {
+                     if (threadIdx.x != 3) return;
+                     copy_async(ring().vec<float4>(0, 12), view.vec<float4>(0, 12));  // @own copy
+                     commit_copies();
+                     const float x = ring()(0, 13);  // @own read
+                     (void)x;
+                 },
+                 {.fault = Fault::copy_in_flight,
+                  .first = {3, "own read"},
+                  .second = {3, "own copy"},
+                  .says = {"thread 3 reads ring(0, 13)", "thread 3 must call wait_copies<0>() first"}});
+    expect_fault(kFourWarps,
+                 [=] {
+                     if (threadIdx.x != 3) return;
+                     copy_async(ring().vec<float4>(0, 12), view.vec<float4>(0, 12));  // @overwritten copy
+                     ring()(0, 15) = 0.0f;                                            // @overwriting store
+                 },
+                 {.fault = Fault::copy_in_flight,
+                  .first = {3, "overwriting store"},
+                  .second = {3, "overwritten copy"},
+                  .says = {"thread 3 writes ring(0, 15)"}});
 }
 
 TEST(InFlight, ABarrierDoesNotLandACopy) {
     Buffer<float> in("in", {1, kColumns});
     const auto view = numbers(in).view<2>();
-    checks.expect(kFourWarps,
-                  [=] {
-                      if (threadIdx.x == 3)
-                          copy_async(ring().vec<float4>(0, 12), view.vec<float4>(0, 12));  // @barred copy
-                      commit_copies();
-                      __syncthreads();
-                      if (threadIdx.x == 70) ring()(0, 12) = 1.0f;  // @barred store
-                      __syncthreads();
-                      wait_copies<0>();
-                  },
-                  {.fault = Fault::copy_in_flight,
-                   .first = {70, "barred store"},
-                   .second = {3, "barred copy"},
-                   .says = {"thread 70 writes ring(0, 12)", "thread 3 has not waited yet",
-                            "thread 3 must call wait_copies<0>() first", "__syncthreads()"}});
+    expect_fault(kFourWarps,
+                 [=] {
+                     if (threadIdx.x == 3)
+                         copy_async(ring().vec<float4>(0, 12), view.vec<float4>(0, 12));  // @barred copy
+                     commit_copies();
+                     __syncthreads();
+                     if (threadIdx.x == 70) ring()(0, 12) = 1.0f;  // @barred store
+                     __syncthreads();
+                     wait_copies<0>();
+                 },
+                 {.fault = Fault::copy_in_flight,
+                  .first = {70, "barred store"},
+                  .second = {3, "barred copy"},
+                  .says = {"thread 70 writes ring(0, 12)", "thread 3 has not waited yet",
+                           "thread 3 must call wait_copies<0>() first", "__syncthreads()"}});
 }
 
 TEST(InFlight, TwoCopiesToOnePlace) {
     Buffer<float> in("in", {1, kColumns});
     const auto view = numbers(in).view<2>();
-    checks.expect(kFourWarps,
-                  [=] {
-                      const int t = int(threadIdx.x);
-                      if (t == 2) copy_async(ring()(0, 9), view(0, 9));                          // @narrow copy
-                      if (t == 5) copy_async(ring().vec<float4>(0, 8), view.vec<float4>(0, 8));  // @wide copy
-                      __syncwarp();
-                      wait_all_copies();
-                  },
-                  {.fault = Fault::copy_in_flight,
-                   .first = {5, "wide copy"},
-                   .second = {2, "narrow copy"},
-                   .says = {"thread 5 writes ring(0, 9)"}});
+    expect_fault(kFourWarps,
+                 [=] {
+                     const int t = int(threadIdx.x);
+                     if (t == 2) copy_async(ring()(0, 9), view(0, 9));                          // @narrow copy
+                     if (t == 5) copy_async(ring().vec<float4>(0, 8), view.vec<float4>(0, 8));  // @wide copy
+                     __syncwarp();
+                     wait_all_copies();
+                 },
+                 {.fault = Fault::copy_in_flight,
+                  .first = {5, "wide copy"},
+                  .second = {2, "narrow copy"},
+                  .says = {"thread 5 writes ring(0, 9)"}});
 }
 
 TEST(InFlight, ZerosTooAreOnTheirWay) {
     Buffer<float> in("in", {1, kColumns});
     const auto view = numbers(in).view<2>();
-    checks.expect(kFourWarps,
-                  [=] {
-                      if (threadIdx.x != 0) return;
-                      copy_async_or_zero(ring().vec<float4>(0, 0), view, 1, 0);  // @zero copy
-                      const float x = ring()(0, 0);                              // @zero read
-                      (void)x;
-                  },
-                  {.fault = Fault::copy_in_flight,
-                   .first = {0, "zero read"},
-                   .second = {0, "zero copy"},
-                   .says = {"ring(0, 0)"}});
+    expect_fault(kFourWarps,
+                 [=] {
+                     if (threadIdx.x != 0) return;
+                     copy_async_or_zero(ring().vec<float4>(0, 0), view, 1, 0);  // @zero copy
+                     const float x = ring()(0, 0);                              // @zero read
+                     (void)x;
+                 },
+                 {.fault = Fault::copy_in_flight,
+                  .first = {0, "zero read"},
+                  .second = {0, "zero copy"},
+                  .says = {"ring(0, 0)"}});
 }
 
 TEST(InFlight, EveryElementOfANarrowTypeIsWatched) {
@@ -274,21 +273,21 @@ TEST(Waits, LandAllGroupsButTheNewest) {
 TEST(Waits, OneThreadsWaitDoesNotLandAnothersCopy) {
     Buffer<float> in("in", {1, kColumns});
     const auto view = numbers(in).view<2>();
-    checks.expect(kFourWarps,
-                  [=] {
-                      if (threadIdx.x == 0) copy_async(ring()(0, 0), view(0, 0));  // @lonely copy
-                      commit_copies();
-                      if (threadIdx.x != 0) wait_copies<0>();
-                      __syncthreads();
-                      float x = 0;
-                      if (threadIdx.x == 1) x = ring()(0, 0);  // @lonely read
-                      (void)x;
-                      __syncthreads();
-                  },
-                  {.fault = Fault::copy_in_flight,
-                   .first = {1, "lonely read"},
-                   .second = {0, "lonely copy"},
-                   .says = {"thread 0 must call wait_copies<0>()"}});
+    expect_fault(kFourWarps,
+                 [=] {
+                     if (threadIdx.x == 0) copy_async(ring()(0, 0), view(0, 0));  // @lonely copy
+                     commit_copies();
+                     if (threadIdx.x != 0) wait_copies<0>();
+                     __syncthreads();
+                     float x = 0;
+                     if (threadIdx.x == 1) x = ring()(0, 0);  // @lonely read
+                     (void)x;
+                     __syncthreads();
+                 },
+                 {.fault = Fault::copy_in_flight,
+                  .first = {1, "lonely read"},
+                  .second = {0, "lonely copy"},
+                  .says = {"thread 0 must call wait_copies<0>()"}});
 }
 
 TEST(Waits, ForgottenAtTheEnd) {
@@ -300,30 +299,30 @@ TEST(Waits, ForgottenAtTheEnd) {
             if (commits) commit_copies();
         };
     };
-    checks.expect(kFourWarps, kernel(true),
-                  {.fault = Fault::copy_not_awaited,
-                   .first = {6, "forgotten copy"},
-                   .says = {"thread 6 returns", "ring(0, 6)", "wait_copies<0>()"}});
-    checks.expect(kFourWarps, kernel(false),
-                  {.fault = Fault::copy_not_awaited, .first = {6, "forgotten copy"}, .says = {"never committed"}});
+    expect_fault(kFourWarps, kernel(true),
+                 {.fault = Fault::copy_not_awaited,
+                  .first = {6, "forgotten copy"},
+                  .says = {"thread 6 returns", "ring(0, 6)", "wait_copies<0>()"}});
+    expect_fault(kFourWarps, kernel(false),
+                 {.fault = Fault::copy_not_awaited, .first = {6, "forgotten copy"}, .says = {"never committed"}});
 }
 
 TEST(Waits, SourceOverwrittenBefore) {
     Buffer<float> in("in", {1, kColumns});
     const auto view = numbers(in).view<2>();
-    checks.expect(kFourWarps,
-                  [=] {
-                      if (threadIdx.x == 6) copy_async(ring()(0, 6), view(0, 6));  // @stale copy
-                      __syncthreads();
-                      if (threadIdx.x == 50) view(0, 6) = -1.0f;  // @stale write
-                      __syncthreads();
-                      wait_all_copies();
-                  },
-                  {.fault = Fault::global_race,
-                   .first = {50, "stale write"},
-                   .second = {6, "stale copy"},
-                   .says = {"thread 50 writes in(0, 6), which an asynchronous copy of thread 6 is still reading",
-                            "thread 6 has not waited for it", "a barrier after the wait"}});
+    expect_fault(kFourWarps,
+                 [=] {
+                     if (threadIdx.x == 6) copy_async(ring()(0, 6), view(0, 6));  // @stale copy
+                     __syncthreads();
+                     if (threadIdx.x == 50) view(0, 6) = -1.0f;  // @stale write
+                     __syncthreads();
+                     wait_all_copies();
+                 },
+                 {.fault = Fault::global_race,
+                  .first = {50, "stale write"},
+                  .second = {6, "stale copy"},
+                  .says = {"thread 50 writes in(0, 6), which an asynchronous copy of thread 6 is still reading",
+                           "thread 6 has not waited for it", "a barrier after the wait"}});
 }
 
 /// What becomes of the source of a copy of thread 6, between its issue and its wait and after it.
@@ -369,7 +368,7 @@ TEST(Waits, WhoeverWritesTheSourceRacesWithTheCopyWhateverTheValue) {
           Case{Overwrites::its_vector, 50, "vector write", "source copy", {"thread 50 writes in(0, 8)"}},
           Case{Overwrites::under_other_name, 50, "alias write", "source copy", {"writes alias(0, 8)", "as in(0, 8)"}},
           Case{Overwrites::after_wait, 50, "unordered write", "source wait", {"in(0, 10), which thread 6 read"}}})
-        checks.expect(
+        expect_fault(
             kFourWarps, copy_of_a_source(c.how, view, alias),
             {.fault = Fault::global_race, .first = {c.writer, c.write}, .second = {6, c.copy}, .says = c.says});
 }
@@ -417,18 +416,18 @@ TEST(Waits, SeveralCopiesOfOneSourceHoldItUntilTheLast) {
         };
     };
     expect_clean(kFourWarps, kernel(true));
-    checks.expect(kFourWarps, kernel(false),
-                  {.fault = Fault::global_race,
-                   .first = {9, "write between"},
-                   .second = {1, "shared source"},
-                   .says = {"copy of thread 1 is still reading"}});
+    expect_fault(kFourWarps, kernel(false),
+                 {.fault = Fault::global_race,
+                  .first = {9, "write between"},
+                  .second = {1, "shared source"},
+                  .says = {"copy of thread 1 is still reading"}});
 }
 
 // No line of the writer is known.
 TEST(Waits, ABarePointerOverwritesTheSource) {
     Buffer<float> in("in", {1, kColumns});
     const auto view = numbers(in).view<2>();
-    checks.expect(
+    expect_fault(
         kFourWarps,
         [=, bare = in.base] {
             if (threadIdx.x == 6) copy_async(ring()(0, 6), view(0, 6));  // @bare copy
@@ -475,11 +474,11 @@ TEST(AsyncDevices, OldOnesHaveNoAsynchronousCopies) {
     };
     for (const char* old : {"gtx1080", "v100", "t4"}) {
         const ScopedCpuDevice device(device_from(device_profile(old)));
-        checks.expect(kFourWarps, copy,
-                      {.fault = Fault::unsupported,
-                       .first = {0, "unsupported copy"},
-                       .says = {"faulty_kernel needs asynchronous copies (cp.async), which " + cpu_device().name +
-                                " does not have; these have: a100, "}});
+        expect_fault(kFourWarps, copy,
+                     {.fault = Fault::unsupported,
+                      .first = {0, "unsupported copy"},
+                      .says = {"faulty_kernel needs asynchronous copies (cp.async), which " + cpu_device().name +
+                               " does not have; these have: a100, "}});
     }
     for (const char* known : {"a100", "h200", "rtx5060ti"}) {
         const ScopedCpuDevice device(device_from(device_profile(known)));

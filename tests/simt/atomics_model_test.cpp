@@ -11,210 +11,208 @@
 namespace simt::testing {
 namespace {
 
-const FaultChecks checks("atomics_model_test.cpp");
-
 // --- wrong: no atomic where there should be one --------------------------------------------------------------------
 
 TEST(WrongAtomics, AHistogramInSharedMemoryWithoutThem) {
-    checks.expect({.block = 64, .shared_bytes = 64},
-                  [] {
-                      const auto bins = SharedArena().tile<int, 1, 16>("bins");
-                      if (threadIdx.x < 16) bins(0, threadIdx.x) = 0;
-                      __syncthreads();
-                      if (threadIdx.x < 32) bins(0, threadIdx.x % 5) += 1;  // @plain histogram
-                  },
-                  {.fault = Fault::race,
-                   .first = {5, "plain histogram"},
-                   .second = {0, "plain histogram"},
-                   .says = {"thread 5 reads bins(0, 0), which thread 0 wrote", "simt::atomic_add()"}});
+    expect_fault({.block = 64, .shared_bytes = 64},
+                 [] {
+                     const auto bins = SharedArena().tile<int, 1, 16>("bins");
+                     if (threadIdx.x < 16) bins(0, threadIdx.x) = 0;
+                     __syncthreads();
+                     if (threadIdx.x < 32) bins(0, threadIdx.x % 5) += 1;  // @plain histogram
+                 },
+                 {.fault = Fault::race,
+                  .first = {5, "plain histogram"},
+                  .second = {0, "plain histogram"},
+                  .says = {"thread 5 reads bins(0, 0), which thread 0 wrote", "simt::atomic_add()"}});
 }
 
 TEST(WrongAtomics, AHistogramInGlobalMemoryWithoutThem) {
     DataAndFlags m;
-    checks.expect({.block = 64}, [data = m.data] { data(threadIdx.x % 5) += 1.0f; },  // @plain global histogram
-                  {.fault = Fault::global_race,
-                   .first = {5, "plain global histogram"},
-                   .second = {0, "plain global histogram"},
-                   .says = {"simt::atomic_add()"}});
+    expect_fault({.block = 64}, [data = m.data] { data(threadIdx.x % 5) += 1.0f; },  // @plain global histogram
+                 {.fault = Fault::global_race,
+                  .first = {5, "plain global histogram"},
+                  .second = {0, "plain global histogram"},
+                  .says = {"simt::atomic_add()"}});
 }
 
 TEST(WrongAtomics, BlocksThatAddWithoutThem) {
     DataAndFlags m;
-    checks.expect({.grid = 2, .block = 1}, [data = m.data] { data(0) += 1.0f; },  // @blocks add plainly
-                  {.fault = Fault::global_race,
-                   .block = {1, 0, 0},
-                   .first = {0, "blocks add plainly", BlockIndex{1, 0, 0}},
-                   .second = {0, "blocks add plainly", BlockIndex{0, 0, 0}},
-                   .says = {"simt::atomic_add()"}});
+    expect_fault({.grid = 2, .block = 1}, [data = m.data] { data(0) += 1.0f; },  // @blocks add plainly
+                 {.fault = Fault::global_race,
+                  .block = {1, 0, 0},
+                  .first = {0, "blocks add plainly", BlockIndex{1, 0, 0}},
+                  .second = {0, "blocks add plainly", BlockIndex{0, 0, 0}},
+                  .says = {"simt::atomic_add()"}});
 }
 
 // --- wrong: atomics beside other accesses --------------------------------------------------------------------------
 
 TEST(WrongAtomics, BinsEmptiedWithoutABarrier) {
-    checks.expect({.block = 64, .shared_bytes = 64},
-                  [] {
-                      const auto bins = SharedArena().tile<int, 1, 16>("bins");
-                      if (threadIdx.x < 16) bins(0, threadIdx.x) = 0;  // @bins emptied
-                      atomic_add(bins(0, threadIdx.x / 4), 1);         // @bins counted
-                  },
-                  {.fault = Fault::race,
-                   .first = {1, "bins counted"},
-                   .second = {0, "bins emptied"},
-                   .says = {"thread 1 writes atomically bins(0, 0), which thread 0 wrote", "__syncthreads()"}});
+    expect_fault({.block = 64, .shared_bytes = 64},
+                 [] {
+                     const auto bins = SharedArena().tile<int, 1, 16>("bins");
+                     if (threadIdx.x < 16) bins(0, threadIdx.x) = 0;  // @bins emptied
+                     atomic_add(bins(0, threadIdx.x / 4), 1);         // @bins counted
+                 },
+                 {.fault = Fault::race,
+                  .first = {1, "bins counted"},
+                  .second = {0, "bins emptied"},
+                  .says = {"thread 1 writes atomically bins(0, 0), which thread 0 wrote", "__syncthreads()"}});
 }
 
 TEST(WrongAtomics, BinsReadWithoutABarrier) {
-    checks.expect({.block = 64, .shared_bytes = 64},
-                  [] {
-                      const auto bins = SharedArena().tile<int, 1, 16>("bins");
-                      if (threadIdx.x < 16) bins(0, threadIdx.x) = 0;
-                      __syncthreads();
-                      atomic_add(bins(0, threadIdx.x % 2), 1);                    // @bins counted in time
-                      const int early = threadIdx.x == 31 ? int(bins(0, 0)) : 0;  // @bins read early
-                      EXPECT_GE(early, 0);
-                  },
-                  {.fault = Fault::race,
-                   .first = {31, "bins read early"},
-                   .second = {32, "bins counted in time"},
-                   .says = {"thread 31 reads bins(0, 0), which thread 32 wrote atomically", "simt::load_relaxed()"}});
+    expect_fault({.block = 64, .shared_bytes = 64},
+                 [] {
+                     const auto bins = SharedArena().tile<int, 1, 16>("bins");
+                     if (threadIdx.x < 16) bins(0, threadIdx.x) = 0;
+                     __syncthreads();
+                     atomic_add(bins(0, threadIdx.x % 2), 1);                    // @bins counted in time
+                     const int early = threadIdx.x == 31 ? int(bins(0, 0)) : 0;  // @bins read early
+                     EXPECT_GE(early, 0);
+                 },
+                 {.fault = Fault::race,
+                  .first = {31, "bins read early"},
+                  .second = {32, "bins counted in time"},
+                  .says = {"thread 31 reads bins(0, 0), which thread 32 wrote atomically", "simt::load_relaxed()"}});
 }
 
 TEST(WrongAtomics, BinsEmptiedAfterABarrierOfTheWarpAlone) {
-    checks.expect({.block = 64, .shared_bytes = 64},
-                  [] {
-                      const auto bins = SharedArena().tile<int, 1, 16>("bins");
-                      if (threadIdx.x < 16) bins(0, threadIdx.x) = 0;
-                      __syncthreads();
-                      if (threadIdx.x >= 32) atomic_add(bins(0, 0), 1);  // @counted by another warp
-                      __syncwarp();
-                      if (threadIdx.x == 5) bins(0, 0) = 0;  // @emptied by one
-                  },
-                  {.fault = Fault::race,
-                   .first = {5, "emptied by one"},
-                   .second = {32, "counted by another warp"},
-                   .says = {"thread 5 writes bins(0, 0), which thread 32 wrote atomically"}});
+    expect_fault({.block = 64, .shared_bytes = 64},
+                 [] {
+                     const auto bins = SharedArena().tile<int, 1, 16>("bins");
+                     if (threadIdx.x < 16) bins(0, threadIdx.x) = 0;
+                     __syncthreads();
+                     if (threadIdx.x >= 32) atomic_add(bins(0, 0), 1);  // @counted by another warp
+                     __syncwarp();
+                     if (threadIdx.x == 5) bins(0, 0) = 0;  // @emptied by one
+                 },
+                 {.fault = Fault::race,
+                  .first = {5, "emptied by one"},
+                  .second = {32, "counted by another warp"},
+                  .says = {"thread 5 writes bins(0, 0), which thread 32 wrote atomically"}});
 }
 
 TEST(WrongAtomics, WrittenWhereAnotherLooksAtomically) {
-    checks.expect({.block = 64, .shared_bytes = 64},
-                  [] {
-                      const auto flag = SharedArena().tile<int, 1, 1>("flag");
-                      if (threadIdx.x == 0) flag(0, 0) = 0;
-                      __syncthreads();
-                      if (threadIdx.x == 1) load_acquire(flag(0, 0));  // @looked at
-                      if (threadIdx.x == 2) flag(0, 0) = 1;            // @raised
-                  },
-                  {.fault = Fault::race,
-                   .first = {2, "raised"},
-                   .second = {1, "looked at"},
-                   .says = {"thread 2 writes flag(0, 0), which thread 1 read atomically"}});
+    expect_fault({.block = 64, .shared_bytes = 64},
+                 [] {
+                     const auto flag = SharedArena().tile<int, 1, 1>("flag");
+                     if (threadIdx.x == 0) flag(0, 0) = 0;
+                     __syncthreads();
+                     if (threadIdx.x == 1) load_acquire(flag(0, 0));  // @looked at
+                     if (threadIdx.x == 2) flag(0, 0) = 1;            // @raised
+                 },
+                 {.fault = Fault::race,
+                  .first = {2, "raised"},
+                  .second = {1, "looked at"},
+                  .says = {"thread 2 writes flag(0, 0), which thread 1 read atomically"}});
 }
 
 TEST(WrongAtomics, AnElementOfAVectorThatIsCountedIn) {
-    checks.expect({.block = 64, .shared_bytes = 64},
-                  [] {
-                      const auto bins = SharedArena().tile<int, 1, 16>("bins");
-                      if (threadIdx.x < 4) bins.vec<Vector<int, 4>>(0, 4 * int(threadIdx.x)) = {};
-                      __syncthreads();
-                      if (threadIdx.x == 40) atomic_add(bins(0, 6), 1);  // @counted in a vector
-                      if (threadIdx.x == 7) {
-                          const Vector<int, 4> four = bins.vec<Vector<int, 4>>(0, 4);  // @read as a vector
-                          EXPECT_EQ(four.element[0], 0);
-                      }
-                  },
-                  {.fault = Fault::race,
-                   .first = {7, "read as a vector"},
-                   .second = {40, "counted in a vector"},
-                   .says = {"thread 7 reads bins(0, 6), which thread 40 wrote atomically"}});
+    expect_fault({.block = 64, .shared_bytes = 64},
+                 [] {
+                     const auto bins = SharedArena().tile<int, 1, 16>("bins");
+                     if (threadIdx.x < 4) bins.vec<Vector<int, 4>>(0, 4 * int(threadIdx.x)) = {};
+                     __syncthreads();
+                     if (threadIdx.x == 40) atomic_add(bins(0, 6), 1);  // @counted in a vector
+                     if (threadIdx.x == 7) {
+                         const Vector<int, 4> four = bins.vec<Vector<int, 4>>(0, 4);  // @read as a vector
+                         EXPECT_EQ(four.element[0], 0);
+                     }
+                 },
+                 {.fault = Fault::race,
+                  .first = {7, "read as a vector"},
+                  .second = {40, "counted in a vector"},
+                  .says = {"thread 7 reads bins(0, 6), which thread 40 wrote atomically"}});
 }
 
 TEST(WrongAtomics, GlobalBinsReadWithoutABarrier) {
     const DataAndFlags m;
-    checks.expect({.block = 64},
-                  [data = m.data] {
-                      atomic_add(data(3), 1.0f);                                    // @added
-                      const float sum = threadIdx.x == 40 ? float(data(3)) : 0.0f;  // @read beside it
-                      EXPECT_GE(sum, 0.0f);
-                  },
-                  {.fault = Fault::global_race,
-                   .first = {41, "added"},
-                   .second = {40, "read beside it"},
-                   .says = {"thread 41 writes atomically data(3), which thread 40 read"}});
-    checks.expect({.block = 64},
-                  [data = m.data] {
-                      if (threadIdx.x != 50) atomic_add(data(3), 1.0f);             // @added by others
-                      const float sum = threadIdx.x == 50 ? float(data(3)) : 0.0f;  // @read by one who did not
-                      EXPECT_GE(sum, 0.0f);
-                  },
-                  {.fault = Fault::global_race,
-                   .first = {50, "read by one who did not"},
-                   .second = {0, "added by others"},
-                   .says = {"reads data(3), which thread 0 wrote atomically"}});
+    expect_fault({.block = 64},
+                 [data = m.data] {
+                     atomic_add(data(3), 1.0f);                                    // @added
+                     const float sum = threadIdx.x == 40 ? float(data(3)) : 0.0f;  // @read beside it
+                     EXPECT_GE(sum, 0.0f);
+                 },
+                 {.fault = Fault::global_race,
+                  .first = {41, "added"},
+                  .second = {40, "read beside it"},
+                  .says = {"thread 41 writes atomically data(3), which thread 40 read"}});
+    expect_fault({.block = 64},
+                 [data = m.data] {
+                     if (threadIdx.x != 50) atomic_add(data(3), 1.0f);             // @added by others
+                     const float sum = threadIdx.x == 50 ? float(data(3)) : 0.0f;  // @read by one who did not
+                     EXPECT_GE(sum, 0.0f);
+                 },
+                 {.fault = Fault::global_race,
+                  .first = {50, "read by one who did not"},
+                  .second = {0, "added by others"},
+                  .says = {"reads data(3), which thread 0 wrote atomically"}});
 }
 
 TEST(WrongAtomics, ABlockReadsWhatOthersAddTo) {
     const DataAndFlags m;
-    checks.expect({.grid = 3, .block = 1},
-                  [data = m.data] {
-                      if (blockIdx.x < 2) atomic_add(data(0), 1.0f);              // @added by a block
-                      const float sum = blockIdx.x == 2 ? float(data(0)) : 0.0f;  // @read by a block
-                      EXPECT_GE(sum, 0.0f);
-                  },
-                  {.fault = Fault::global_race,
-                   .block = {2, 0, 0},
-                   .first = {0, "read by a block", BlockIndex{2, 0, 0}},
-                   .second = {0, "added by a block", BlockIndex{0, 0, 0}},
-                   .says = {"block (2, 0, 0) reads data(0), which block (0, 0, 0) writes atomically in the same launch",
-                            "atomic accesses may meet each other"}});
+    expect_fault({.grid = 3, .block = 1},
+                 [data = m.data] {
+                     if (blockIdx.x < 2) atomic_add(data(0), 1.0f);              // @added by a block
+                     const float sum = blockIdx.x == 2 ? float(data(0)) : 0.0f;  // @read by a block
+                     EXPECT_GE(sum, 0.0f);
+                 },
+                 {.fault = Fault::global_race,
+                  .block = {2, 0, 0},
+                  .first = {0, "read by a block", BlockIndex{2, 0, 0}},
+                  .second = {0, "added by a block", BlockIndex{0, 0, 0}},
+                  .says = {"block (2, 0, 0) reads data(0), which block (0, 0, 0) writes atomically in the same launch",
+                           "atomic accesses may meet each other"}});
 }
 
 TEST(WrongAtomics, ABlockEmptiesWhatOthersAddTo) {
     DataAndFlags m;
-    checks.expect({.grid = 3, .block = 1},
-                  [=, data = m.data] {
-                      if (blockIdx.x == 0) data(0) = 0.0f;            // @emptied by one block
-                      if (blockIdx.x > 0) atomic_add(data(0), 1.0f);  // @added by the others
-                  },
-                  {.fault = Fault::global_race,
-                   .block = {1, 0, 0},
-                   .first = {0, "added by the others", BlockIndex{1, 0, 0}},
-                   .second = {0, "emptied by one block", BlockIndex{0, 0, 0}},
-                   .says = {"writes atomically data(0), which block (0, 0, 0) writes in"}});
+    expect_fault({.grid = 3, .block = 1},
+                 [=, data = m.data] {
+                     if (blockIdx.x == 0) data(0) = 0.0f;            // @emptied by one block
+                     if (blockIdx.x > 0) atomic_add(data(0), 1.0f);  // @added by the others
+                 },
+                 {.fault = Fault::global_race,
+                  .block = {1, 0, 0},
+                  .first = {0, "added by the others", BlockIndex{1, 0, 0}},
+                  .second = {0, "emptied by one block", BlockIndex{0, 0, 0}},
+                  .says = {"writes atomically data(0), which block (0, 0, 0) writes in"}});
 }
 
 TEST(WrongAtomics, ACounterThatNobodySetToZero) {
     FreshBuffer<int> counter_buffer("counter", {1});
     const auto counter = counter_buffer.view<1>();
-    checks.expect({.grid = 2}, [=] { atomic_add(counter(0), 1); },  // @counter of garbage
-                  {.fault = Fault::unwritten_read,
-                   .first = {0, "counter of garbage"},
-                   .says = {"reads counter(0), which neither an earlier launch nor this block has written"}});
+    expect_fault({.grid = 2}, [=] { atomic_add(counter(0), 1); },  // @counter of garbage
+                 {.fault = Fault::unwritten_read,
+                  .first = {0, "counter of garbage"},
+                  .says = {"reads counter(0), which neither an earlier launch nor this block has written"}});
 }
 
 TEST(WrongAtomics, ACounterInSharedMemoryThatNobodySetToZero) {
-    checks.expect({.shared_bytes = 16},
-                  [] { atomic_add(SharedArena().tile<int, 1, 1>("counter")(0, 0), 1); },  // @shared counter of garbage
-                  {.fault = Fault::uninitialised_read, .first = {0, "shared counter of garbage"}});
+    expect_fault({.shared_bytes = 16},
+                 [] { atomic_add(SharedArena().tile<int, 1, 1>("counter")(0, 0), 1); },  // @shared counter of garbage
+                 {.fault = Fault::uninitialised_read, .first = {0, "shared counter of garbage"}});
 }
 
 TEST(WrongAtomics, AFlagSetByAPlainStore) {
     const DataAndFlags m;
     const Workers one(1);
-    checks.expect({.grid = 2, .block = 1},
-                  [data = m.data, flag = m.flag] {
-                      if (blockIdx.x == 0) {
-                          data(0) = 1.0f;
-                          fence();
-                          flag(0) = 1;  // @plain flag
-                      } else {
-                          load_acquire(flag(0));  // @asked for
-                      }
-                  },
-                  {.fault = Fault::global_race,
-                   .block = {1, 0, 0},
-                   .first = {0, "asked for", BlockIndex{1, 0, 0}},
-                   .second = {0, "plain flag", BlockIndex{0, 0, 0}},
-                   .says = {"reads atomically flag(0), which block (0, 0, 0) writes in", "simt::store_release()"}});
+    expect_fault({.grid = 2, .block = 1},
+                 [data = m.data, flag = m.flag] {
+                     if (blockIdx.x == 0) {
+                         data(0) = 1.0f;
+                         fence();
+                         flag(0) = 1;  // @plain flag
+                     } else {
+                         load_acquire(flag(0));  // @asked for
+                     }
+                 },
+                 {.fault = Fault::global_race,
+                  .block = {1, 0, 0},
+                  .first = {0, "asked for", BlockIndex{1, 0, 0}},
+                  .second = {0, "plain flag", BlockIndex{0, 0, 0}},
+                  .says = {"reads atomically flag(0), which block (0, 0, 0) writes in", "simt::store_release()"}});
 }
 
 // --- right ---------------------------------------------------------------------------------------------------------

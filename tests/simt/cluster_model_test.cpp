@@ -14,8 +14,6 @@
 namespace simt::testing {
 namespace {
 
-const FaultChecks checks("cluster_model_test.cpp");
-
 class Clusters : public ::testing::Test {
     const ScopedCpuDevice imitated_{device_from(device_profile("h200"))};
 };
@@ -229,39 +227,39 @@ TEST_F(RightClusters, SomeThreadsReturnEarly) {
 // --- wrong kernels -------------------------------------------------------------------------------------------------
 
 TEST_F(WrongClusters, ReadBeforeTheOtherHasBegun) {
-    checks.expect(kPair,
-                  [] {
-                      SharedArena arena;
-                      const auto part = tile_of(arena);
-                      part(0, int(threadIdx.x)) = 1.0f;
-                      __syncthreads();
-                      if (is_thread(0)) {
-                          const float x = in_block(part, cluster_rank() ^ 1)(0, 5);  // @too early
-                          EXPECT_EQ(x, x);
-                      }
-                      cluster_sync();
-                  },
-                  {.fault = Fault::cluster_misuse,
-                   .first = {0, "too early"},
-                   .says = {"thread 0 reaches for part(0, 5) of block (1, 0, 0), which may not have begun yet",
-                            "no cluster_sync() lies between"}});
+    expect_fault(kPair,
+                 [] {
+                     SharedArena arena;
+                     const auto part = tile_of(arena);
+                     part(0, int(threadIdx.x)) = 1.0f;
+                     __syncthreads();
+                     if (is_thread(0)) {
+                         const float x = in_block(part, cluster_rank() ^ 1)(0, 5);  // @too early
+                         EXPECT_EQ(x, x);
+                     }
+                     cluster_sync();
+                 },
+                 {.fault = Fault::cluster_misuse,
+                  .first = {0, "too early"},
+                  .says = {"thread 0 reaches for part(0, 5) of block (1, 0, 0), which may not have begun yet",
+                           "no cluster_sync() lies between"}});
 }
 
 TEST_F(WrongClusters, ReadWhatNobodyWrote) {
-    checks.expect(kPair,
-                  [] {
-                      SharedArena arena;
-                      const auto part = tile_of(arena);
-                      if (cluster_rank() == 0) part(0, int(threadIdx.x)) = 1.0f;
-                      cluster_sync();
-                      const float x = in_block(part, cluster_rank() ^ 1)(0, 5);  // @unwritten
-                      EXPECT_EQ(x, x);
-                      cluster_sync();
-                  },
-                  {.fault = Fault::uninitialised_read,
-                   .first = {0, "unwritten", kFirst},
-                   .says = {"thread 0 of block (0, 0, 0) reads part(0, 5) of block (1, 0, 0), which nobody has written "
-                            "yet in that block"}});
+    expect_fault(kPair,
+                 [] {
+                     SharedArena arena;
+                     const auto part = tile_of(arena);
+                     if (cluster_rank() == 0) part(0, int(threadIdx.x)) = 1.0f;
+                     cluster_sync();
+                     const float x = in_block(part, cluster_rank() ^ 1)(0, 5);  // @unwritten
+                     EXPECT_EQ(x, x);
+                     cluster_sync();
+                 },
+                 {.fault = Fault::uninitialised_read,
+                  .first = {0, "unwritten", kFirst},
+                  .says = {"thread 0 of block (0, 0, 0) reads part(0, 5) of block (1, 0, 0), which nobody has written "
+                           "yet in that block"}});
 }
 
 /// Which of two that race comes second depends on the order: both lines are named in each.
@@ -273,8 +271,8 @@ void expect_race(const Shape& shape, Kernel kernel, const std::string& one, cons
         ASSERT_TRUE(error) << seed;
         const std::string what = error->what() + std::string("\n");
         EXPECT_EQ(error->report().fault, Fault::race) << what;
-        EXPECT_NE(what.find(" at " + checks.place(one) + "\n"), std::string::npos) << what;
-        EXPECT_NE(what.find(" at " + checks.place(other) + "\n"), std::string::npos) << what;
+        EXPECT_NE(what.find(" at " + place(one) + "\n"), std::string::npos) << what;
+        EXPECT_NE(what.find(" at " + place(other) + "\n"), std::string::npos) << what;
         EXPECT_TRUE(error->report().first.block && error->report().second.block) << what;
         EXPECT_NE(what.find("nothing in the cluster orders the two"), std::string::npos) << what;
     }
@@ -346,30 +344,30 @@ TEST_F(WrongClusters, WriteWhatTheOtherStillReads) {
 }
 
 TEST_F(WrongClusters, ArriveWithoutWaiting) {
-    checks.expect(kPair,
-                  [] {
-                      cluster_arrive();  // @once
-                      cluster_arrive();  // @twice
-                      cluster_wait();
-                  },
-                  {.fault = Fault::cluster_misuse,
-                   .first = {0, "twice"},
-                   .second = {0, "once"},
-                   .says = {"thread 0 arrives at the cluster's barrier again, and has not waited since it did"}});
+    expect_fault(kPair,
+                 [] {
+                     cluster_arrive();  // @once
+                     cluster_arrive();  // @twice
+                     cluster_wait();
+                 },
+                 {.fault = Fault::cluster_misuse,
+                  .first = {0, "twice"},
+                  .second = {0, "once"},
+                  .says = {"thread 0 arrives at the cluster's barrier again, and has not waited since it did"}});
 }
 
 TEST_F(WrongClusters, WaitWithoutArriving) {
-    checks.expect(kPair,
-                  [] {
-                      cluster_wait();  // @waits
-                  },
-                  {.fault = Fault::cluster_misuse,
-                   .first = {0, "waits"},
-                   .says = {"thread 0 waits at the cluster's barrier without having arrived there"}});
+    expect_fault(kPair,
+                 [] {
+                     cluster_wait();  // @waits
+                 },
+                 {.fault = Fault::cluster_misuse,
+                  .first = {0, "waits"},
+                  .says = {"thread 0 waits at the cluster's barrier without having arrived there"}});
 }
 
 TEST_F(WrongClusters, ReadBetweenArrivalAndWait) {
-    checks.expect(
+    expect_fault(
         kPair,
         [] {
             SharedArena arena;
@@ -385,18 +383,18 @@ TEST_F(WrongClusters, ReadBetweenArrivalAndWait) {
 }
 
 TEST_F(WrongClusters, NamesABlockThatIsNotThere) {
-    checks.expect(kPair,
-                  [] {
-                      SharedArena arena;
-                      const auto part = tile_of(arena);
-                      cluster_sync();
-                      if (is_thread(5)) in_block(part, 2 * int(blockIdx.x))(0, 3) = 1.0f;  // @by its number
-                      cluster_sync();
-                  },
-                  {.fault = Fault::cluster_misuse,
-                   .block = {1, 0, 0},
-                   .first = {5, "by its number"},
-                   .says = {"thread 5 reaches for part(0, 3) of block 2 of a cluster of 2", "ranks count from 0"}});
+    expect_fault(kPair,
+                 [] {
+                     SharedArena arena;
+                     const auto part = tile_of(arena);
+                     cluster_sync();
+                     if (is_thread(5)) in_block(part, 2 * int(blockIdx.x))(0, 3) = 1.0f;  // @by its number
+                     cluster_sync();
+                 },
+                 {.fault = Fault::cluster_misuse,
+                  .block = {1, 0, 0},
+                  .first = {5, "by its number"},
+                  .says = {"thread 5 reaches for part(0, 3) of block 2 of a cluster of 2", "ranks count from 0"}});
 }
 
 TEST_F(WrongClusters, EndWhileOthersRead) {
@@ -416,7 +414,7 @@ TEST_F(WrongClusters, EndWhileOthersRead) {
         const std::string what = error->what();
         EXPECT_EQ(error->report().fault, Fault::cluster_misuse) << what;
         EXPECT_EQ(error->report().first.thread, 4) << what;
-        EXPECT_NE(what.find(checks.place("may be late")), std::string::npos) << what;
+        EXPECT_NE(what.find(place("may be late")), std::string::npos) << what;
         const bool after =
             what.find("thread 4 reaches for part(0, 5) of block (0, 0, 0), which has ended") != what.npos;
         const bool before = what.find(
@@ -427,71 +425,71 @@ TEST_F(WrongClusters, EndWhileOthersRead) {
 }
 
 TEST_F(WrongClusters, SomeDoNotMeetTheOthers) {
-    checks.expect(kPair,
-                  [] {
-                      SharedArena arena;
-                      const auto gate = arena.barriers<1>("gate");
-                      if (is_thread(0)) {
-                          gate[0].init(1);
-                          publish_barriers();
-                      }
-                      __syncthreads();
-                      if (cluster_rank() == 0 || threadIdx.x < 32)
-                          cluster_sync();  // @they wait
-                      else
-                          gate[0].wait(0);  // @nobody comes
-                  },
-                  {.fault = Fault::deadlock,
-                   .first = {0, "they wait", kFirst},
-                   .second = {0, "they wait", kSecond},
-                   .says = {"no block can go on: in block (0, 0, 0) no thread can go on",
-                            "the cluster's barrier (96 of 128 arrivals so far: 64 of block 0, 32 of block 1)",
-                            "threads 32 to 63 wait for phase 0 of gate[0]"}});
+    expect_fault(kPair,
+                 [] {
+                     SharedArena arena;
+                     const auto gate = arena.barriers<1>("gate");
+                     if (is_thread(0)) {
+                         gate[0].init(1);
+                         publish_barriers();
+                     }
+                     __syncthreads();
+                     if (cluster_rank() == 0 || threadIdx.x < 32)
+                         cluster_sync();  // @they wait
+                     else
+                         gate[0].wait(0);  // @nobody comes
+                 },
+                 {.fault = Fault::deadlock,
+                  .first = {0, "they wait", kFirst},
+                  .second = {0, "they wait", kSecond},
+                  .says = {"no block can go on: in block (0, 0, 0) no thread can go on",
+                           "the cluster's barrier (96 of 128 arrivals so far: 64 of block 0, 32 of block 1)",
+                           "threads 32 to 63 wait for phase 0 of gate[0]"}});
 }
 
 TEST_F(WrongClusters, LaunchedWithout) {
-    checks.expect({.grid = 2},
-                  [] {
-                      cluster_sync();  // @no clusters
-                  },
-                  {.fault = Fault::cluster_misuse,
-                   .first = {0, "no clusters"},
-                   .says = {"thread 0 calls cluster_sync() in a launch that has no clusters", "cluster_dimension()"}});
+    expect_fault({.grid = 2},
+                 [] {
+                     cluster_sync();  // @no clusters
+                 },
+                 {.fault = Fault::cluster_misuse,
+                  .first = {0, "no clusters"},
+                  .says = {"thread 0 calls cluster_sync() in a launch that has no clusters", "cluster_dimension()"}});
 }
 
 TEST_F(WrongClusters, RaceThroughGlobalMemory) {
     Buffer<float> data("data", {4});
     const auto x = data.view<1>();
     const Workers one(1);
-    checks.expect(kPair,
-                  [x] {
-                      cluster_sync();
-                      if (is_thread(7) && cluster_rank() == 0) x(0) = 1.0f;  // @no one waits
-                      cluster_arrive();
-                      if (is_thread(8) && cluster_rank() == 1) {
-                          const float seen = x(0);  // @looks too soon
-                          EXPECT_EQ(seen, seen);
-                      }
-                      cluster_wait();
-                  },
-                  {.fault = Fault::global_race,
-                   .block = {1, 0, 0},
-                   .first = {8, "looks too soon", kSecond},
-                   .second = {7, "no one waits", kFirst}});
+    expect_fault(kPair,
+                 [x] {
+                     cluster_sync();
+                     if (is_thread(7) && cluster_rank() == 0) x(0) = 1.0f;  // @no one waits
+                     cluster_arrive();
+                     if (is_thread(8) && cluster_rank() == 1) {
+                         const float seen = x(0);  // @looks too soon
+                         EXPECT_EQ(seen, seen);
+                     }
+                     cluster_wait();
+                 },
+                 {.fault = Fault::global_race,
+                  .block = {1, 0, 0},
+                  .first = {8, "looks too soon", kSecond},
+                  .second = {7, "no one waits", kFirst}});
 }
 
 // --- barriers of another block -------------------------------------------------------------------------------------
 
 TEST_F(WrongBarriers, WaitedForWithoutTheCluster) {
     Buffer<float> sums("sums", {1});
-    checks.expect(
-        {.grid = 2, .block = 64, .shared_bytes = 4096, .cluster = 2}, stages_in_the_other_block<false>(sums.view<1>()),
-        {.fault = Fault::race,
-         .first = {0, "fills", kFirst},
-         .second = {63, "takes", kSecond},
-         .says = {"thread 0 of block (0, 0, 0) writes ring(0, 0) of block (1, 0, 0), which thread 63 of block "
-                  "(1, 0, 0) read",
-                  "wait_in_cluster()"}});
+    expect_fault({.grid = 2, .block = 64, .shared_bytes = 4096, .cluster = 2},
+                 stages_in_the_other_block<false>(sums.view<1>()),
+                 {.fault = Fault::race,
+                  .first = {0, "fills", kFirst},
+                  .second = {63, "takes", kSecond},
+                  .says = {"thread 0 of block (0, 0, 0) writes ring(0, 0) of block (1, 0, 0), which thread 63 of block "
+                           "(1, 0, 0) read",
+                           "wait_in_cluster()"}});
 }
 
 TEST_F(WrongBarriers, ReleasedBeforeReading) {
@@ -501,8 +499,8 @@ TEST_F(WrongBarriers, ReleasedBeforeReading) {
     ASSERT_TRUE(error);
     const std::string what = error->what();
     EXPECT_EQ(error->report().fault, Fault::race) << what;
-    EXPECT_NE(what.find(checks.place("fills")), std::string::npos) << what;
-    EXPECT_NE(what.find(checks.place("takes")), std::string::npos) << what;
+    EXPECT_NE(what.find(place("fills")), std::string::npos) << what;
+    EXPECT_NE(what.find(place("takes")), std::string::npos) << what;
 }
 
 TEST_F(WrongBarriers, ArrivalsAtABlockThatEnds) {
@@ -512,7 +510,7 @@ TEST_F(WrongBarriers, ArrivalsAtABlockThatEnds) {
     ASSERT_TRUE(error);
     const std::string what = error->what();
     EXPECT_EQ(error->report().fault, Fault::cluster_misuse) << what;
-    EXPECT_NE(what.find(checks.place("releases")), std::string::npos) << what;
+    EXPECT_NE(what.find(place("releases")), std::string::npos) << what;
 }
 
 /// Block 1 arrives at a barrier of block 0, which waits.
@@ -544,25 +542,25 @@ TEST_F(WrongBarriers, UsedBeforeTheClusterMet) {
         ASSERT_TRUE(error);
         const std::string what = error->what();
         EXPECT_EQ(error->report().fault, Fault::barrier_misuse) << what;
-        EXPECT_NE(what.find("thread 6 of block (1, 0, 0) at " + checks.place("arrives")), std::string::npos) << what;
+        EXPECT_NE(what.find("thread 6 of block (1, 0, 0) at " + place("arrives")), std::string::npos) << what;
         if (what.find("a barrier that nobody has initialised") != what.npos) continue;
         ++after_it_was_made;
         EXPECT_NE(what.find("thread 6 arrives at gate[0] of block (0, 0, 0), which thread 0 there has initialised; the "
                             "cluster has not met since"),
                   std::string::npos)
             << what;
-        EXPECT_NE(what.find("thread 0 of block (0, 0, 0) at " + checks.place("made")), std::string::npos) << what;
+        EXPECT_NE(what.find("thread 0 of block (0, 0, 0) at " + place("made")), std::string::npos) << what;
     }
     EXPECT_GT(after_it_was_made, 0);
 }
 
 TEST_F(WrongBarriers, NotPublished) {
-    checks.expect(kPair, arrive_there<true, false>(),
-                  {.fault = Fault::barrier_misuse,
-                   .block = {1, 0, 0},
-                   .first = {6, "arrives", kSecond},
-                   .second = {0, "made", kFirst},
-                   .says = {"which the cluster has not been told of", "publish_barriers()"}});
+    expect_fault(kPair, arrive_there<true, false>(),
+                 {.fault = Fault::barrier_misuse,
+                  .block = {1, 0, 0},
+                  .first = {6, "arrives", kSecond},
+                  .second = {0, "made", kFirst},
+                  .says = {"which the cluster has not been told of", "publish_barriers()"}});
 }
 
 TEST_F(WrongBarriers, NeverMade) {
@@ -574,25 +572,24 @@ TEST_F(WrongBarriers, NeverMade) {
 }
 
 TEST_F(WrongBarriers, OneArrivalIsMissing) {
-    checks.expect(
-        kPair,
-        [] {
-            SharedArena arena;
-            const auto gate = arena.barriers<1>("gate");
-            if (is_thread(0)) {
-                gate[0].init(33);
-                publish_barriers();
-            }
-            cluster_sync();
-            if (threadIdx.x >= 32) in_block(gate[0], cluster_rank() ^ 1).arrive();
-            gate[0].wait_in_cluster(0);  // @one is missing
-            cluster_sync();
-        },
-        {.fault = Fault::deadlock,
-         .first = {0, "one is missing", kFirst},
-         .second = {0, "one is missing", kSecond},
-         .says = {"in block (0, 0, 0) no thread can go on; threads 0 to 63 wait for phase 0 of gate[0] (32 of "
-                  "33 arrivals so far)"}});
+    expect_fault(kPair,
+                 [] {
+                     SharedArena arena;
+                     const auto gate = arena.barriers<1>("gate");
+                     if (is_thread(0)) {
+                         gate[0].init(33);
+                         publish_barriers();
+                     }
+                     cluster_sync();
+                     if (threadIdx.x >= 32) in_block(gate[0], cluster_rank() ^ 1).arrive();
+                     gate[0].wait_in_cluster(0);  // @one is missing
+                     cluster_sync();
+                 },
+                 {.fault = Fault::deadlock,
+                  .first = {0, "one is missing", kFirst},
+                  .second = {0, "one is missing", kSecond},
+                  .says = {"in block (0, 0, 0) no thread can go on; threads 0 to 63 wait for phase 0 of gate[0] (32 of "
+                           "33 arrivals so far)"}});
 }
 
 // --- launches ------------------------------------------------------------------------------------------------------

@@ -16,8 +16,8 @@ namespace {
 
 using Kind = TracedEvent::Kind;
 
-constexpr int kTileBytes = 64 * 64 * 2, kTiles = 3;
-constexpr Shape kPair{.grid = 4, .block = 96, .shared_bytes = kTileBytes + 64, .cluster = 2};
+constexpr int kBytesSent = 64 * 64 * 2, kTilesSent = 3;
+constexpr Shape kTwoPairs{.grid = 4, .block = 96, .shared_bytes = kBytesSent + 64, .cluster = 2};
 
 class ClusterTrace : public ::testing::Test {
   protected:
@@ -49,14 +49,14 @@ class ClusterTrace : public ::testing::Test {
 /// Each block brings half of K_j to both, and two warps of each read all of it.
 class TraceOfMulticast : public ClusterTrace {
   protected:
-    TraceOfMulticast() : keys_(64 * 64 * kTiles, f16(1.0f)) {
+    TraceOfMulticast() : keys_(64 * 64 * kTilesSent, f16(1.0f)) {
         const auto K_map = tile_map<const f16, 2, 32, 64, Swizzle::b128>({.name = "K",
                                                                           .data = keys_.data(),
                                                                           .type = ElementType::f16,
                                                                           .rank = 2,
-                                                                          .extents = {64 * kTiles, 64},
+                                                                          .extents = {64 * kTilesSent, 64},
                                                                           .strides = {64, 1}});
-        trace(kPair, [K_map] {
+        trace(kTwoPairs, [K_map] {
             SharedArena arena;
             const auto K_j = arena.panels<f16, 64, 64, Swizzle::b128>("K_j");
             const auto full = arena.barriers<1>("full"), empty = arena.barriers<1>("empty");
@@ -67,10 +67,10 @@ class TraceOfMulticast : public ClusterTrace {
                 publish_barriers();
             }
             cluster_sync();
-            for (int j = 0; j < kTiles; ++j) {
+            for (int j = 0; j < kTilesSent; ++j) {
                 if (threadIdx.x == 0) {
                     empty[0].wait_in_cluster(unsigned(j + 1) % 2);
-                    full[0].arrive_expecting(kTileBytes);
+                    full[0].arrive_expecting(kBytesSent);
                     tma_load_for_cluster(K_j.rows_from<32>(32 * rank), K_map, {64 * j + 32 * rank, 0}, full[0], 0b11);
                 } else if (threadIdx.x >= 32) {
                     full[0].wait(unsigned(j) % 2);
@@ -97,15 +97,15 @@ TEST_F(TraceOfMulticast, ACopyIsInTheBlockThatAsksAndInEachThatGetsIt) {
         std::vector<TracedEvent> own, sent, got;
         for (const TracedEvent& e : events(block, Kind::copy, "full[0]"))
             (e.block == TracedEvent::kHere ? own : e.party == TracedEvent::kNobody ? got : sent).push_back(e);
-        ASSERT_EQ(own.size(), std::size_t(kTiles));
-        ASSERT_EQ(sent.size(), std::size_t(kTiles));
-        ASSERT_EQ(got.size(), std::size_t(kTiles));
-        for (int j = 0; j < kTiles; ++j) {
+        ASSERT_EQ(own.size(), std::size_t(kTilesSent));
+        ASSERT_EQ(sent.size(), std::size_t(kTilesSent));
+        ASSERT_EQ(got.size(), std::size_t(kTilesSent));
+        for (int j = 0; j < kTilesSent; ++j) {
             const TracedEvent &mine = own[std::size_t(j)], &to = sent[std::size_t(j)], &from = got[std::size_t(j)];
             EXPECT_EQ(to.block, other);
             EXPECT_EQ(from.block, other);
             EXPECT_EQ(to.moment, mine.moment);
-            EXPECT_EQ(from.bytes, std::uint64_t(kTileBytes) / 2);
+            EXPECT_EQ(from.bytes, std::uint64_t(kBytesSent) / 2);
             for (const auto& [event, half] : {std::pair(&mine, rank), {&to, rank}, {&from, other}}) {
                 ASSERT_EQ(event->boxes.size(), 2u);
                 EXPECT_EQ(event->boxes[0].memory, TracedAccess::Memory::global);
@@ -120,10 +120,10 @@ TEST_F(TraceOfMulticast, ACopyIsInTheBlockThatAsksAndInEachThatGetsIt) {
 TEST_F(TraceOfMulticast, ATileIsFullWithTheBytesOfBoth) {
     for (int block = 0; block < 4; ++block) {
         const TracedBlock& of = launch_.blocks[std::size_t(block)];
-        ASSERT_EQ(of.fills.size(), std::size_t(kTiles));
+        ASSERT_EQ(of.fills.size(), std::size_t(kTilesSent));
         const auto copies = events(block, Kind::copy, "full[0]");
         for (const TracedFill& fill : of.fills) {
-            EXPECT_EQ(fill.bytes, std::uint64_t(kTileBytes));
+            EXPECT_EQ(fill.bytes, std::uint64_t(kBytesSent));
             for (const TracedEvent& copy : copies)
                 if (copy.number == fill.phase && (copy.block == TracedEvent::kHere || copy.party < 0)) {
                     EXPECT_LE(fill.asked, copy.moment);
@@ -151,7 +151,7 @@ TEST_F(TraceOfMulticast, AnArrivalElsewhereIsInBothBlocks) {
                 EXPECT_TRUE(e.site.known());
                 came += e.times;
             }
-        EXPECT_EQ(sent, 64 * kTiles);
+        EXPECT_EQ(sent, 64 * kTilesSent);
         EXPECT_EQ(came, sent);
     }
 }

@@ -18,8 +18,6 @@
 namespace simt::testing {
 namespace {
 
-const FaultChecks checks("crash_test.cpp");
-
 class Crash : public ::testing::Test {
   protected:
     void SetUp() override {
@@ -84,15 +82,15 @@ TEST(Stack, ManyDeepOnesDoNotStayInMemory) {
 
 template <std::size_t bytes>
 void expect_overflow(int depth) {
-    checks.expect({.block = 96},
-                  [depth] {
-                      __syncthreads();  // @last barrier
-                      if (is_thread(37)) recurse<bytes>(depth);
-                  },
-                  {.fault = Fault::stack_overflow,
-                   .first = {37},
-                   .says = {"thread 37 has used up its stack of 576 KiB", "512 KiB of local memory",
-                            "the last barrier of the block was at " + checks.place("last barrier")}});
+    expect_fault({.block = 96},
+                 [depth] {
+                     __syncthreads();  // @last barrier
+                     if (is_thread(37)) recurse<bytes>(depth);
+                 },
+                 {.fault = Fault::stack_overflow,
+                  .first = {37},
+                  .says = {"thread 37 has used up its stack of 576 KiB", "512 KiB of local memory",
+                           "the last barrier of the block was at " + place("last barrier")}});
 }
 
 TEST_F(Crash, RecursionWithoutEnd) {
@@ -102,42 +100,42 @@ TEST_F(Crash, RecursionWithoutEnd) {
 }
 
 TEST_F(Crash, MoreLocalsThanThereAre) {
-    checks.expect({.block = 64}, [] { use_locals<600 << 10>(1); },
-                  {.fault = Fault::stack_overflow, .first = {0}, .says = {"576 KiB"}});
+    expect_fault({.block = 64}, [] { use_locals<600 << 10>(1); },
+                 {.fault = Fault::stack_overflow, .first = {0}, .says = {"576 KiB"}});
     // A frame so large lies beyond the guard, where other threads have their stacks, or the program anything else.
     for (const unsigned thread : {0u, 1u, 63u})
-        checks.expect({.block = 64},
-                      [=] {
-                          if (is_thread(thread)) use_first_of_locals<8 << 20>(1);
-                      },
-                      {.fault = Fault::stack_overflow, .first = {int(thread)}, .says = {"576 KiB"}});
+        expect_fault({.block = 64},
+                     [=] {
+                         if (is_thread(thread)) use_first_of_locals<8 << 20>(1);
+                     },
+                     {.fault = Fault::stack_overflow, .first = {int(thread)}, .says = {"576 KiB"}});
 }
 
 TEST_F(Crash, NullPointers) {
     int* volatile null = nullptr;
     for (const bool write : {false, true})
-        checks.expect({.grid = 2, .block = 64},
-                      [=] {
-                          if (blockIdx.x == 0 || threadIdx.x < 33) return;
-                          if (write)
-                              *null = 1;
-                          else
-                              (void)*static_cast<volatile int*>(null);
-                      },
-                      {.fault = Fault::stray_pointer, .block = {1, 0, 0}, .first = {33}, .says = {"it is null"}});
-    checks.expect({.block = 1}, [=] { null[12] = 1; },
-                  {.fault = Fault::stray_pointer, .first = {0}, .says = {"null, with an offset of 48 bytes"}});
+        expect_fault({.grid = 2, .block = 64},
+                     [=] {
+                         if (blockIdx.x == 0 || threadIdx.x < 33) return;
+                         if (write)
+                             *null = 1;
+                         else
+                             (void)*static_cast<volatile int*>(null);
+                     },
+                     {.fault = Fault::stray_pointer, .block = {1, 0, 0}, .first = {33}, .says = {"it is null"}});
+    expect_fault({.block = 1}, [=] { null[12] = 1; },
+                 {.fault = Fault::stray_pointer, .first = {0}, .says = {"null, with an offset of 48 bytes"}});
     void (*volatile function)() = nullptr;
-    checks.expect({.block = 1}, [=] { function(); },
-                  {.fault = Fault::stray_pointer, .first = {0}, .says = {"it is null"}});
+    expect_fault({.block = 1}, [=] { function(); },
+                 {.fault = Fault::stray_pointer, .first = {0}, .says = {"it is null"}});
 }
 
 TEST_F(Crash, TensorWithoutMemory) {
     const auto nothing = global_tensor<float, 1>(
         TensorArgument{.name = "nothing", .data = nullptr, .rank = 1, .extents = {64}, .strides = {1}});
     volatile float sink = 0.0f;
-    checks.expect({.block = 1}, [&] { sink = nothing(20); },
-                  {.fault = Fault::stray_pointer, .first = {0}, .says = {"null, with an offset of 80 bytes"}});
+    expect_fault({.block = 1}, [&] { sink = nothing(20); },
+                 {.fault = Fault::stray_pointer, .first = {0}, .says = {"null, with an offset of 80 bytes"}});
 }
 
 TEST_F(Crash, MemoryThatWasFreed) {
@@ -149,11 +147,11 @@ TEST_F(Crash, MemoryThatWasFreed) {
         TensorArgument{.name = "freed", .data = data, .rank = 1, .extents = {bytes / sizeof(float)}, .strides = {1}});
     expect_clean({.block = 1}, [=] { freed(7) = 1.0f; });
     ::munmap(memory, 3 * bytes);
-    checks.expect(
+    expect_fault(
         {.block = 1}, [=] { freed(7) = 1.0f; },
         {.fault = Fault::stray_pointer, .first = {0}, .says = {"it lies in freed, whose memory is no longer"}});
-    checks.expect({.block = 1}, [=] { *static_cast<volatile float*>(data - 8); },
-                  {.fault = Fault::stray_pointer, .first = {0}, .says = {"32 bytes before the tensor freed"}});
+    expect_fault({.block = 1}, [=] { *static_cast<volatile float*>(data - 8); },
+                 {.fault = Fault::stray_pointer, .first = {0}, .says = {"32 bytes before the tensor freed"}});
 }
 
 TEST_F(Crash, MemoryThatOnlyViewsReach) {
@@ -175,10 +173,10 @@ TEST_F(Crash, MemoryThatOnlyViewsReach) {
     EXPECT_EQ(memory, (std::array<float, 8>{5, 3, 6, 5, 5, 6, 7, 8}));
     const Expected stray{
         .fault = Fault::stray_pointer, .first = {0}, .says = {"whose memory only a view of that tensor reaches"}};
-    checks.expect(
+    expect_fault(
         {.block = 1}, [=] { *static_cast<volatile float*>(closed) = 1.0f; }, stray);
     const auto other = view("other");
-    checks.expect(
+    expect_fault(
         {.block = 1}, [=] { other(0) = 1.0f; }, stray);
     beyond_views = {};
     ::munmap(closed, 4096);
@@ -187,15 +185,15 @@ TEST_F(Crash, MemoryThatOnlyViewsReach) {
 void nothing() {}
 
 TEST(Launch, IsTheHosts) {
-    checks.expect({.block = 2}, [] { launch("inner", {}, nothing); },
-                  {.fault = Fault::unsupported, .first = {0}, .says = {"launches a kernel from inside a kernel"}});
+    expect_fault({.block = 2}, [] { launch("inner", {}, nothing); },
+                 {.fault = Fault::unsupported, .first = {0}, .says = {"launches a kernel from inside a kernel"}});
 }
 
 TEST_F(Crash, AddressesThatAreNone) {
     for (const std::uintptr_t address : {std::uintptr_t{0x7000'0000'0000'0000}, ~std::uintptr_t{0} - 7}) {
         volatile int* volatile stray = reinterpret_cast<int*>(address);
-        checks.expect({.block = 1}, [=] { *stray = 1; },
-                      {.fault = Fault::stray_pointer, .first = {0}, .says = {"follows a pointer to"}});
+        expect_fault({.block = 1}, [=] { *stray = 1; },
+                     {.fault = Fault::stray_pointer, .first = {0}, .says = {"follows a pointer to"}});
     }
 }
 
@@ -204,25 +202,25 @@ TEST_F(Crash, MemoryThatMayNotBeWritten) {
     ASSERT_NE(memory, MAP_FAILED);
     volatile int* const constant = static_cast<int*>(memory);
     expect_clean({.block = 1}, [=] { (void)*constant; });
-    checks.expect({.block = 1}, [=] { *constant = 1; }, {.fault = Fault::stray_pointer, .first = {0}});
+    expect_fault({.block = 1}, [=] { *constant = 1; }, {.fault = Fault::stray_pointer, .first = {0}});
     ::munmap(memory, 4096);
 }
 
 TEST_F(Crash, StackOfAnotherThread) {
-    checks.expect({.block = 64},
-                  [] {
-                      if (!is_thread(20)) return;
-                      volatile char local[8] = {};
-                      volatile char* volatile far = local;
-                      far[-(600 << 10)] = 1;  // below this thread's own
-                  },
-                  {.fault = Fault::stack_overflow, .first = {20}});
+    expect_fault({.block = 64},
+                 [] {
+                     if (!is_thread(20)) return;
+                     volatile char local[8] = {};
+                     volatile char* volatile far = local;
+                     far[-(600 << 10)] = 1;  // below this thread's own
+                 },
+                 {.fault = Fault::stack_overflow, .first = {20}});
 }
 
 TEST_F(Crash, InsideALibrary) {
     const char* volatile text = nullptr;
     volatile std::size_t length = 0;
-    checks.expect({.block = 2}, [&] { length = std::strlen(text); }, {.fault = Fault::stray_pointer, .first = {0}});
+    expect_fault({.block = 2}, [&] { length = std::strlen(text); }, {.fault = Fault::stray_pointer, .first = {0}});
 }
 
 TEST_F(Crash, DivisionByZero) {
@@ -230,14 +228,14 @@ TEST_F(Crash, DivisionByZero) {
     GTEST_SKIP() << "this processor gives 0";
 #endif
     volatile int zero = 0, result = 0;
-    checks.expect({.block = 8},
-                  [&] {
-                      if (is_thread(5)) result = 7 / zero;
-                  },
-                  {.fault = Fault::exception, .first = {5}, .says = {"divides an integer by zero"}});
+    expect_fault({.block = 8},
+                 [&] {
+                     if (is_thread(5)) result = 7 / zero;
+                 },
+                 {.fault = Fault::exception, .first = {5}, .says = {"divides an integer by zero"}});
     volatile int minus_one = -1, least = std::numeric_limits<int>::min();
-    checks.expect({.block = 8}, [&] { result = least % minus_one; },
-                  {.fault = Fault::exception, .first = {0}, .says = {"the least one by -1"}});
+    expect_fault({.block = 8}, [&] { result = least % minus_one; },
+                 {.fault = Fault::exception, .first = {0}, .says = {"the least one by -1"}});
 }
 
 TEST_F(Crash, OnSeveralWorkersAgainAndAgain) {
@@ -259,21 +257,21 @@ TEST_F(Crash, OnSeveralWorkersAgainAndAgain) {
 struct Complaint {};
 
 TEST(Exception, IsReportedWithItsWords) {
-    checks.expect({.grid = 3, .block = 64},
-                  [] {
-                      __syncthreads();  // @before the throw
-                      if (blockIdx.x == 2 && threadIdx.x == 41) throw std::out_of_range("no such row");
-                  },
-                  {.fault = Fault::exception,
-                   .block = {2, 0, 0},
-                   .first = {41},
-                   .says = {"thread 41 throws std::out_of_range, \"no such row\"", "device code has no exceptions",
-                            "the last barrier of the block was at " + checks.place("before the throw")}});
-    checks.expect({.block = 1}, [] { (void)std::string(3, 'x').at(5); },
-                  {.fault = Fault::exception, .first = {0}, .says = {"std::out_of_range"}});
-    checks.expect({.block = 1}, [] { throw Complaint(); },
-                  {.fault = Fault::exception, .first = {0}, .says = {"no std::exception"}});
-    checks.expect({.block = 1}, [] { throw 7; }, {.fault = Fault::exception, .first = {0}});
+    expect_fault({.grid = 3, .block = 64},
+                 [] {
+                     __syncthreads();  // @before the throw
+                     if (blockIdx.x == 2 && threadIdx.x == 41) throw std::out_of_range("no such row");
+                 },
+                 {.fault = Fault::exception,
+                  .block = {2, 0, 0},
+                  .first = {41},
+                  .says = {"thread 41 throws std::out_of_range, \"no such row\"", "device code has no exceptions",
+                           "the last barrier of the block was at " + place("before the throw")}});
+    expect_fault({.block = 1}, [] { (void)std::string(3, 'x').at(5); },
+                 {.fault = Fault::exception, .first = {0}, .says = {"std::out_of_range"}});
+    expect_fault({.block = 1}, [] { throw Complaint(); },
+                 {.fault = Fault::exception, .first = {0}, .says = {"no std::exception"}});
+    expect_fault({.block = 1}, [] { throw 7; }, {.fault = Fault::exception, .first = {0}});
 }
 
 TEST(Exception, ThatTheKernelCatchesIsItsOwn) {

@@ -7,7 +7,6 @@
 namespace simt::testing {
 namespace {
 
-const FaultChecks checks("early_launch_test.cpp");
 constexpr int kThreads = 64;
 
 using Numbers = GlobalTensor<float, 1>;
@@ -93,9 +92,9 @@ class EarlyLaunch : public ::testing::Test {
         EXPECT_EQ(report.fault, Fault::global_race);
         EXPECT_EQ(report.kernel, "second_kernel");
         EXPECT_EQ(report.first.thread, thread);
-        EXPECT_EQ(report.first.site.text(), checks.place(mark)) << error->what();
+        EXPECT_EQ(report.first.site.text(), place(mark)) << error->what();
         EXPECT_EQ(report.second.thread, thread);
-        EXPECT_EQ(report.second.site.text(), checks.place(other_mark)) << error->what();
+        EXPECT_EQ(report.second.site.text(), place(other_mark)) << error->what();
         EXPECT_NE(std::string(error->what()).find(words), std::string::npos) << error->what();
         EXPECT_NE(report.advice.find("wait_for_previous_kernel"), std::string::npos) << report.advice;
     }
@@ -179,8 +178,8 @@ TEST_F(EarlyLaunch, AKernelThatNeverWaitsLetsTheNextOneOvertakeTheOneBefore) {
         EXPECT_EQ(error.has_value(), overtakes) << between.size();
         if (!error || !overtakes) continue;
         EXPECT_EQ(error->report().fault, Fault::global_race);
-        EXPECT_EQ(error->report().first.site.text(), checks.place("too_early"));
-        EXPECT_EQ(error->report().second.site.text(), checks.place("writes"));
+        EXPECT_EQ(error->report().first.site.text(), place("too_early"));
+        EXPECT_EQ(error->report().second.site.text(), place("writes"));
         const std::string words = "reads A(0), which first_kernel, " + std::to_string(between.size() + 1) +
                                   " kernels before, writes; this launch may have started before that one ended";
         EXPECT_NE(std::string(error->what()).find(words), std::string::npos) << error->what();

@@ -14,8 +14,6 @@
 namespace simt::testing {
 namespace {
 
-const FaultChecks checks("endless_test.cpp");
-
 /// Little enough for a test. On a machine that is busy too: it is the processor's time.
 constexpr Budget kShort{.seconds = 0.1};
 constexpr Budget kFewMeetings{.seconds = 0, .meetings = 5000};
@@ -43,36 +41,36 @@ TEST_F(Endless, BlocksThatWaitForEachOtherWithOneWorker) {
     const Workers one(1);
     Buffer<int> ready("ready", {2});
     const auto view = ready.view<1>();
-    checks.expect({.grid = 2, .block = 1},
-                  [view] {
-                      view(blockIdx.x) = 1;
-                      while (view(1 - blockIdx.x) == 0) {  // @waits for the other block
-                      }
-                  },
-                  {.fault = Fault::endless,
-                   .first = {0, "waits for the other block"},
-                   .says = {"0.1 s of the processor's time", "thread 0 reads ready(1) over and over",
-                            "belongs into a launch of its own", "LADDER_BLOCK_SECONDS"}});
+    expect_fault({.grid = 2, .block = 1},
+                 [view] {
+                     view(blockIdx.x) = 1;
+                     while (view(1 - blockIdx.x) == 0) {  // @waits for the other block
+                     }
+                 },
+                 {.fault = Fault::endless,
+                  .first = {0, "waits for the other block"},
+                  .says = {"0.1 s of the processor's time", "thread 0 reads ready(1) over and over",
+                           "belongs into a launch of its own", "LADDER_BLOCK_SECONDS"}});
 }
 
 TEST_F(Endless, TheLastBlockOfManyWaitsForAFlagThatNobodyWrites) {
     const Workers several(3);
     Buffer<int> ready("ready", {8});
     const auto view = ready.view<1>();
-    checks.expect({.grid = 8, .block = 64},
-                  [view] {
-                      if (blockIdx.x < 7 || threadIdx.x < 40) return;
-                      while (view(int(blockIdx.x)) == 0) {  // @waits for nobody
-                      }
-                  },
-                  {.fault = Fault::endless,
-                   .block = {7, 0, 0},
-                   .first = {40, "waits for nobody"},
-                   .says = {"ready(7)", "threads 0 to 39: returned", "threads 41 to 63: not begun"}});
+    expect_fault({.grid = 8, .block = 64},
+                 [view] {
+                     if (blockIdx.x < 7 || threadIdx.x < 40) return;
+                     while (view(int(blockIdx.x)) == 0) {  // @waits for nobody
+                     }
+                 },
+                 {.fault = Fault::endless,
+                  .block = {7, 0, 0},
+                  .first = {40, "waits for nobody"},
+                  .says = {"ready(7)", "threads 0 to 39: returned", "threads 41 to 63: not begun"}});
 }
 
 TEST_F(Endless, LaneThatWaitsForALaterLaneOfItsWarp) {
-    checks.expect(
+    expect_fault(
         {.shared_bytes = kOneTile},
         [] {
             if (is_thread(0)) flag()(0, 3) = 0;
@@ -90,35 +88,35 @@ TEST_F(Endless, LaneThatWaitsForALaterLaneOfItsWarp) {
 }
 
 TEST_F(Endless, WarpThatWaitsForOneThatWaitsAtABarrier) {
-    checks.expect({.block = 64, .shared_bytes = kOneTile},
-                  [] {
-                      if (is_thread(32)) flag()(0, 0) = 0;
-                      if (threadIdx.x < 32) __syncthreads();  // @the other warp waits
-                      if (is_thread(32))
-                          while (flag()(0, 0) == 0) {  // @one warp spins
-                          }
-                      __syncthreads();
-                  },
-                  {.fault = Fault::endless,
-                   .first = {32, "one warp spins"},
-                   .second = {0, "the other warp waits"},
-                   .says = {"flag(0, 0)", "threads 0 to 31: waiting at __syncthreads()"}});
+    expect_fault({.block = 64, .shared_bytes = kOneTile},
+                 [] {
+                     if (is_thread(32)) flag()(0, 0) = 0;
+                     if (threadIdx.x < 32) __syncthreads();  // @the other warp waits
+                     if (is_thread(32))
+                         while (flag()(0, 0) == 0) {  // @one warp spins
+                         }
+                     __syncthreads();
+                 },
+                 {.fault = Fault::endless,
+                  .first = {32, "one warp spins"},
+                  .second = {0, "the other warp waits"},
+                  .says = {"flag(0, 0)", "threads 0 to 31: waiting at __syncthreads()"}});
 }
 
 TEST_F(Endless, LoopOverATensorThatNeverStops) {
     Buffer<int> list("list", {64});
     const auto next = list.view<1>();
-    checks.expect({.block = 64},
-                  [next] {
-                      int at = int(threadIdx.x);
-                      next(at) = at;
-                      if (threadIdx.x < 10) return;
-                      next(at) = at - 1;
-                      for (int i = 0; i >= 0; i = (i + 1) % 64) next(at) += at;  // @a list without end
-                  },
-                  {.fault = Fault::endless,
-                   .first = {10, "a list without end"},
-                   .says = {"goes round a loop in which it meets nobody", "threads 0 to 9: returned"}});
+    expect_fault({.block = 64},
+                 [next] {
+                     int at = int(threadIdx.x);
+                     next(at) = at;
+                     if (threadIdx.x < 10) return;
+                     next(at) = at - 1;
+                     for (int i = 0; i >= 0; i = (i + 1) % 64) next(at) += at;  // @a list without end
+                 },
+                 {.fault = Fault::endless,
+                  .first = {10, "a list without end"},
+                  .says = {"goes round a loop in which it meets nobody", "threads 0 to 9: returned"}});
 }
 
 TEST_F(Endless, LoopWithABarrierByTime) {
@@ -126,35 +124,35 @@ TEST_F(Endless, LoopWithABarrierByTime) {
         for (;;) __syncthreads();  // @round and round
     });
     ASSERT_TRUE(found);
-    const std::string place = checks.place("round and round");
+    const std::string loop = place("round and round");
     EXPECT_EQ(found->report().fault, Fault::endless) << found->what();
-    EXPECT_EQ(found->report().first.site.text(), place) << found->what();
-    EXPECT_EQ(found->report().second.site.text(), place) << found->what();
+    EXPECT_EQ(found->report().first.site.text(), loop) << found->what();
+    EXPECT_EQ(found->report().second.site.text(), loop) << found->what();
     EXPECT_NE(found->report().what.find("go round a loop and meet in it"), std::string::npos) << found->what();
     expect_machine_still_works();
 }
 
 TEST_F(EndlessUnseen, LoopThatTouchesNothing) {
-    checks.expect({.block = 64},
-                  [] {
-                      if (threadIdx.x < 5) __syncthreads();  // @they wait
-                      volatile int x = 0;
-                      while (true) x = x + 1;
-                  },
-                  {.fault = Fault::endless,
-                   .first = {5},
-                   .second = {0, "they wait"},
-                   .says = {"touches no tensor or tile and meets nobody", "threads 0 to 4: waiting at __syncthreads()",
-                            "threads 6 to 63: not begun"}});
+    expect_fault({.block = 64},
+                 [] {
+                     if (threadIdx.x < 5) __syncthreads();  // @they wait
+                     volatile int x = 0;
+                     while (true) x = x + 1;
+                 },
+                 {.fault = Fault::endless,
+                  .first = {5},
+                  .second = {0, "they wait"},
+                  .says = {"touches no tensor or tile and meets nobody", "threads 0 to 4: waiting at __syncthreads()",
+                           "threads 6 to 63: not begun"}});
 }
 
 TEST_F(EndlessUnseen, LoopThatCallsALibrary) {
-    checks.expect({.grid = 3, .block = 1},
-                  [] {
-                      volatile double x = 0.5;
-                      while (blockIdx.x == 1) x = std::cos(x);
-                  },
-                  {.fault = Fault::endless, .block = {1, 0, 0}, .first = {0}, .says = {"meets nobody"}});
+    expect_fault({.grid = 3, .block = 1},
+                 [] {
+                     volatile double x = 0.5;
+                     while (blockIdx.x == 1) x = std::cos(x);
+                 },
+                 {.fault = Fault::endless, .block = {1, 0, 0}, .first = {0}, .says = {"meets nobody"}});
 }
 
 TEST_F(EndlessUnseen, EveryBlockOfSeveralWorkers) {
@@ -187,7 +185,7 @@ TEST_F(EndlessUnseen, WhileSomebodyCounts) {
 template <class Kernel>
 void expect_same_end_twice(const Shape& shape, Kernel kernel, const Expected& expected) {
     const ScopedBudget budget(kFewMeetings);
-    checks.expect(shape, kernel, expected);
+    expect_fault(shape, kernel, expected);
     EXPECT_STREQ(fault_of(shape, kernel)->what(), fault_of(shape, kernel)->what());
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <array>
+#include <filesystem>
 #include <optional>
+#include <source_location>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,51 +44,48 @@ inline void expect_machine_still_works() {
     EXPECT_EQ(sum, 95 * 96 / 2);
 }
 
-/// Expectations about kernels that stand in one test file.
-class FaultChecks {
-  public:
-    explicit FaultChecks(std::string file) : file_(std::move(file)) {}
+using SourceLocation = std::source_location;
 
-    /// "simt/file.cpp:12" for the line with the comment "// @mark", as messages have it.
-    std::string place(const std::string& mark) const {
-        return "simt/" + file_ + ":" + std::to_string(line_of(file_, mark));
-    }
+/// "simt/file.cpp:12" for the line of the test's file with the comment "// @mark", as messages have it.
+inline std::string place(const std::string& mark, SourceLocation test = SourceLocation::current()) {
+    const std::string file = std::filesystem::path(test.file_name()).filename();
+    return "simt/" + file + ":" + std::to_string(line_of(file, mark));
+}
 
-    template <class Kernel>
-    void expect(const Shape& shape, Kernel kernel, const Expected& expected) const {
-        const auto error = fault_of(shape, kernel, "faulty_kernel");
-        ASSERT_TRUE(error) << "not found: " << name_of(expected.fault);
-        // Every place ends its line, the last one too.
-        const std::string message = std::string(error->what()) + "\n";
-        const MachineError::Report& report = error->report();
-        EXPECT_EQ(report.fault, expected.fault) << message;
-        EXPECT_EQ(report.kernel, "faulty_kernel");
-        EXPECT_EQ(report.block, expected.block) << message;
-        EXPECT_TRUE(
-            message.starts_with(std::string(name_of(expected.fault)) + " in faulty_kernel, " + text_of(expected.block)))
-            << message;
-        expect_witness(report.first, expected.first, message);
-        expect_witness(report.second, expected.second, message);
-        EXPECT_FALSE(report.advice.empty()) << message;
-        for (const std::string& words : expected.says)
-            EXPECT_NE(message.find(words), std::string::npos) << '"' << words << "\" is not in:\n" << message;
-        expect_machine_still_works();
-    }
+inline void expect_witness(const Witness& witness, const Party& party, const std::string& message,
+                           SourceLocation test) {
+    EXPECT_EQ(witness.thread, party.thread) << message;
+    EXPECT_EQ(witness.block, party.block) << message;
+    if (!party.mark) return;
+    EXPECT_EQ(witness.site.text(), place(party.mark, test)) << party.mark << "\n" << message;
+    const std::string who =
+        "thread " + std::to_string(party.thread) + (party.block ? " of " + text_of(*party.block) : "");
+    EXPECT_NE(message.find("\n  " + who + " at " + place(party.mark, test) + "\n"), std::string::npos) << who << "\n"
+                                                                                                       << message;
+}
 
-  private:
-    void expect_witness(const Witness& witness, const Party& party, const std::string& message) const {
-        EXPECT_EQ(witness.thread, party.thread) << message;
-        EXPECT_EQ(witness.block, party.block) << message;
-        if (!party.mark) return;
-        EXPECT_EQ(witness.site.text(), place(party.mark)) << party.mark << "\n" << message;
-        const std::string who =
-            "thread " + std::to_string(party.thread) + (party.block ? " of " + text_of(*party.block) : "");
-        EXPECT_NE(message.find("\n  " + who + " at " + place(party.mark) + "\n"), std::string::npos) << who << "\n"
-                                                                                                     << message;
-    }
-
-    std::string file_;
-};
+/// The machine diagnoses `expected` of a kernel that stands in the test's file, and goes on working.
+template <class Kernel>
+void expect_fault(const Shape& shape, Kernel kernel, const Expected& expected,
+                  SourceLocation test = SourceLocation::current()) {
+    const auto error = fault_of(shape, kernel, "faulty_kernel");
+    ASSERT_TRUE(error) << "not found: " << name_of(expected.fault);
+    // Every place ends its line, the last one too.
+    const std::string message = std::string(error->what()) + "\n";
+    const MachineError::Report& report = error->report();
+    EXPECT_EQ(report.fault, expected.fault) << message;
+    EXPECT_EQ(report.kernel, "faulty_kernel");
+    EXPECT_EQ(report.block, expected.block) << message;
+    EXPECT_TRUE(
+        message.starts_with(std::string(name_of(expected.fault)) + " in faulty_kernel, " + text_of(expected.block)))
+        << message;
+    expect_witness(report.first, expected.first, message, test);
+    expect_witness(report.second, expected.second, message, test);
+    EXPECT_FALSE(report.advice.empty()) << message;
+    for (const std::string& words : expected.says)
+        EXPECT_NE(message.find(words), std::string::npos) << '"' << words << "\" is not in:\n" << message;
+    expect_machine_still_works();
+}
 
 template <class Kernel>
 void expect_clean(const Shape& shape, Kernel kernel) {

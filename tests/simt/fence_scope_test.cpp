@@ -7,8 +7,6 @@
 namespace simt::testing {
 namespace {
 
-const FaultChecks checks("fence_scope_test.cpp");
-
 constexpr Shape kTwoBlocks{.grid = 2};
 constexpr BlockIndex kFirst{0, 0, 0}, kSecond{1, 0, 0};
 
@@ -54,14 +52,14 @@ TEST(FenceScopes, ThoseOfTheDeviceAndTheSystemOrderBlocks) {
 TEST(FenceScopes, ThoseOfABlockOrderNothingBetweenBlocks) {
     const auto expect_race = [](FenceScope writer, FenceScope reader) {
         const Memory m;
-        checks.expect(kTwoBlocks, hand_over(writer, reader, m),
-                      {.fault = Fault::global_race,
-                       .block = kSecond,
-                       .first = {3, "read", kSecond},
-                       .second = {0, "written", kFirst},
-                       .says = {"the fence_block() at " + checks.place("narrow") +
-                                    " orders the threads of its own block alone, and nothing between two blocks",
-                                "simt::fence() is what holds for the whole device"}});
+        expect_fault(kTwoBlocks, hand_over(writer, reader, m),
+                     {.fault = Fault::global_race,
+                      .block = kSecond,
+                      .first = {3, "read", kSecond},
+                      .second = {0, "written", kFirst},
+                      .says = {"the fence_block() at " + place("narrow") +
+                                   " orders the threads of its own block alone, and nothing between two blocks",
+                               "simt::fence() is what holds for the whole device"}});
     };
     expect_race(FenceScope::block, FenceScope::device);
     expect_race(FenceScope::device, FenceScope::block);
@@ -91,12 +89,12 @@ TEST(FenceScopes, AWideOneBeforeANarrowOneCoversNoMoreThanItself) {
         };
     };
     expect_clean(kTwoBlocks, kernel(false));
-    checks.expect(kTwoBlocks, kernel(true),
-                  {.fault = Fault::global_race,
-                   .block = kSecond,
-                   .first = {0, "read more", kSecond},
-                   .second = {0, "written between", kFirst},
-                   .says = {"the fence_block() at " + checks.place("narrow after")}});
+    expect_fault(kTwoBlocks, kernel(true),
+                 {.fault = Fault::global_race,
+                  .block = kSecond,
+                  .first = {0, "read more", kSecond},
+                  .second = {0, "written between", kFirst},
+                  .says = {"the fence_block() at " + place("narrow after")}});
 }
 
 /// Thread 0 hands over to thread 33 of its block, by a flag in global or in shared memory.
@@ -134,12 +132,12 @@ TEST(FenceScopes, InABlockBothSidesNeedOne) {
     for (const bool in_shared_memory : {false, true})
         for (const bool fences_write : {false, true}) {
             const Memory m;
-            checks.expect({.block = 64, .shared_bytes = 16},
-                          hand_over_in_block(fences_write, !fences_write, in_shared_memory, m),
-                          {.fault = Fault::global_race,
-                           .first = {33, "read in the block"},
-                           .second = {0, "written in the block"},
-                           .says = {"thread 33 reads data(5), which thread 0 wrote"}});
+            expect_fault({.block = 64, .shared_bytes = 16},
+                         hand_over_in_block(fences_write, !fences_write, in_shared_memory, m),
+                         {.fault = Fault::global_race,
+                          .first = {33, "read in the block"},
+                          .second = {0, "written in the block"},
+                          .says = {"thread 33 reads data(5), which thread 0 wrote"}});
         }
 }
 
@@ -171,12 +169,12 @@ TEST(FenceScopes, WhatABlockHasOrderedOneThreadHandsOn) {
     };
     constexpr Shape shape{.grid = 2, .block = 64};
     expect_clean(shape, kernel(true));
-    checks.expect(shape, kernel(false),
-                  {.fault = Fault::global_race,
-                   .block = kSecond,
-                   .first = {0, "read last", kSecond},
-                   .second = {0, "written first", kFirst},
-                   .says = {"fence_block() at"}});
+    expect_fault(shape, kernel(false),
+                 {.fault = Fault::global_race,
+                  .block = kSecond,
+                  .first = {0, "read last", kSecond},
+                  .second = {0, "written first", kFirst},
+                  .says = {"fence_block() at"}});
 }
 
 /// The update of another block between does not end what a block's own updates have released.

@@ -9,8 +9,6 @@
 namespace simt::testing {
 namespace {
 
-const FaultChecks checks("global_proxy_test.cpp");
-
 class GlobalProxy : public ::testing::Test {
     const ScopedCpuDevice imitated_{device_from(device_profile("h200"))};
 };
@@ -95,44 +93,44 @@ TEST_F(GlobalProxy, ALoadOfWhatWasNotShown) {
     const Memory m;
     float seen[64];
     for (const Fence fence : {Fence::none, Fence::of_shared_memory, Fence::before_the_stores})
-        checks.expect(kOneBlock, write_and_load(fence, m, seen),
-                      {.fault = Fault::unseen_by_agent,
-                       .first = {0, "load"},
-                       .second = {0, "ordinary"},
-                       .says = {"what thread 0 sets off reads X(0, 0) in global memory, which thread 0 stored in the "
-                                "ordinary way",
-                                "show_global_to_async()", "show_to_async() speaks of shared memory alone"}});
+        expect_fault(kOneBlock, write_and_load(fence, m, seen),
+                     {.fault = Fault::unseen_by_agent,
+                      .first = {0, "load"},
+                      .second = {0, "ordinary"},
+                      .says = {"what thread 0 sets off reads X(0, 0) in global memory, which thread 0 stored in the "
+                               "ordinary way",
+                               "show_global_to_async()", "show_to_async() speaks of shared memory alone"}});
 }
 
 TEST_F(GlobalProxy, ALoadOfWhatOneOfTwoWarpsHasShown) {
     const Memory m;
     float seen[64];
-    checks.expect(kOneBlock, write_and_load(Fence::in_one_warp, m, seen),
-                  {.fault = Fault::unseen_by_agent,
-                   .first = {0, "load"},
-                   .second = {32, "ordinary"},
-                   .says = {"reads X(1, 0) in global memory, which thread 32 stored"}});
+    expect_fault(kOneBlock, write_and_load(Fence::in_one_warp, m, seen),
+                 {.fault = Fault::unseen_by_agent,
+                  .first = {0, "load"},
+                  .second = {32, "ordinary"},
+                  .says = {"reads X(1, 0) in global memory, which thread 32 stored"}});
 }
 
 TEST_F(GlobalProxy, AFenceOfGlobalMemorySaysNothingOfSharedMemory) {
     const Memory m;
-    checks.expect(kOneBlock,
-                  [X = m.X, map = m.out] {
-                      const Tile t;
-                      for (int r = int(threadIdx.x) / 32; r < R; r += 2)
-                          t.tile(r, int(threadIdx.x) % 32) = 1.0f;  // @filled
-                      show_global_to_async();
-                      __syncthreads();
-                      if (is_thread(0)) {
-                          tma_store(map, {0, 0}, t.tile);  // @stored
-                          commit_stores();
-                          wait_stores<0>();
-                      }
-                  },
-                  {.fault = Fault::unseen_by_agent,
-                   .first = {0, "stored"},
-                   .second = {0, "filled"},
-                   .says = {"reads K_j(0, 0)", "show_to_async()"}});
+    expect_fault(kOneBlock,
+                 [X = m.X, map = m.out] {
+                     const Tile t;
+                     for (int r = int(threadIdx.x) / 32; r < R; r += 2)
+                         t.tile(r, int(threadIdx.x) % 32) = 1.0f;  // @filled
+                     show_global_to_async();
+                     __syncthreads();
+                     if (is_thread(0)) {
+                         tma_store(map, {0, 0}, t.tile);  // @stored
+                         commit_stores();
+                         wait_stores<0>();
+                     }
+                 },
+                 {.fault = Fault::unseen_by_agent,
+                  .first = {0, "stored"},
+                  .second = {0, "filled"},
+                  .says = {"reads K_j(0, 0)", "show_to_async()"}});
 }
 
 /// Thread 33 clears an element, and thread 0 stores, or adds to, all of X.
@@ -159,21 +157,21 @@ TEST_F(GlobalProxy, AnAdditionToWhatWasClearedAndNotShown) {
     const Memory m;
     expect_clean(kOneBlock, clear_and_store(true, true, m));
     EXPECT_EQ(m.buffer.base[2 * C + 5], 1.0f);
-    checks.expect(kOneBlock, clear_and_store(false, true, m),
-                  {.fault = Fault::unseen_by_agent,
-                   .first = {0, "addition"},
-                   .second = {33, "cleared"},
-                   .says = {"what thread 0 sets off adds to X(2, 5) in global memory"}});
+    expect_fault(kOneBlock, clear_and_store(false, true, m),
+                 {.fault = Fault::unseen_by_agent,
+                  .first = {0, "addition"},
+                  .second = {33, "cleared"},
+                  .says = {"what thread 0 sets off adds to X(2, 5) in global memory"}});
 }
 
 TEST_F(GlobalProxy, AStoreOverWhatWasNotShown) {
     const Memory m;
     expect_clean(kOneBlock, clear_and_store(true, false, m));
-    checks.expect(kOneBlock, clear_and_store(false, false, m),
-                  {.fault = Fault::unseen_by_agent,
-                   .first = {0, "store"},
-                   .second = {33, "cleared"},
-                   .says = {"what thread 0 sets off overwrites X(2, 5) in global memory"}});
+    expect_fault(kOneBlock, clear_and_store(false, false, m),
+                 {.fault = Fault::unseen_by_agent,
+                  .first = {0, "store"},
+                  .second = {33, "cleared"},
+                  .says = {"what thread 0 sets off overwrites X(2, 5) in global memory"}});
 }
 
 TEST_F(GlobalProxy, ALoadOfWhatAtomicsLeft) {
@@ -192,11 +190,11 @@ TEST_F(GlobalProxy, ALoadOfWhatAtomicsLeft) {
         };
     };
     expect_clean(kOneBlock, kernel(true));
-    checks.expect(kOneBlock, kernel(false),
-                  {.fault = Fault::unseen_by_agent,
-                   .first = {0, "load of the count"},
-                   .second = {39, "counted"},
-                   .says = {"reads X(3, 4) in global memory, which thread 39 stored"}});
+    expect_fault(kOneBlock, kernel(false),
+                 {.fault = Fault::unseen_by_agent,
+                  .first = {0, "load of the count"},
+                  .second = {39, "counted"},
+                  .says = {"reads X(3, 4) in global memory, which thread 39 stored"}});
 }
 
 /// What a copy has stored, ordinary reads and another copy find without a fence: the wait shows it.
@@ -253,8 +251,8 @@ TEST_F(GlobalProxy, StoredAgainAfterTheFence) {
         };
     };
     expect_clean(kOneBlock, kernel(true));
-    checks.expect(kOneBlock, kernel(false),
-                  {.fault = Fault::unseen_by_agent, .first = {0, "load in turn"}, .second = {0, "ordinary"}});
+    expect_fault(kOneBlock, kernel(false),
+                 {.fault = Fault::unseen_by_agent, .first = {0, "load in turn"}, .second = {0, "ordinary"}});
 }
 
 // --- between blocks -------------------------------------------------------------------------------------------------
@@ -300,14 +298,14 @@ TEST_F(GlobalProxy, HandedOverWithoutAFenceBetween) {
     const Memory m;
     for (const Hand how : {Hand::over_unshown, Hand::shown_before_the_acquire, Hand::shown_after_the_release}) {
         m.flags.base[0] = 0;
-        checks.expect(kTwoBlocks, hand_over(how, m),
-                      {.fault = Fault::unseen_by_agent,
-                       .block = kSecond,
-                       .first = {0, "load of another block's", kSecond},
-                       .second = {0, "ordinary", kFirst},
-                       .says = {"what thread 0 of block (1, 0, 0) sets off reads X(0, 0) in global memory, which "
-                                "thread 0 of block (0, 0, 0) stored in the ordinary way",
-                                "takes over from the other", "show_global_to_async()"}});
+        expect_fault(kTwoBlocks, hand_over(how, m),
+                     {.fault = Fault::unseen_by_agent,
+                      .block = kSecond,
+                      .first = {0, "load of another block's", kSecond},
+                      .second = {0, "ordinary", kFirst},
+                      .says = {"what thread 0 of block (1, 0, 0) sets off reads X(0, 0) in global memory, which "
+                               "thread 0 of block (0, 0, 0) stored in the ordinary way",
+                               "takes over from the other", "show_global_to_async()"}});
     }
 }
 
@@ -346,19 +344,19 @@ TEST_F(GlobalProxy, StoredAndHandedOverAfterTheWait) {
 TEST_F(GlobalProxy, StoredAndHandedOverUnderWay) {
     const Memory m;
     float seen[64];
-    checks.expect(kTwoBlocks, store_and_hand_over(Wait::until_read, m, seen),
-                  {.fault = Fault::global_race,
-                   .block = kSecond,
-                   .first = {0, "read by another block", kSecond},
-                   .second = {0, "store of a block", kFirst},
-                   .says = {"block (1, 0, 0) reads X(3, 0), which block (0, 0, 0) writes", "wait_stores<0>()"}});
+    expect_fault(kTwoBlocks, store_and_hand_over(Wait::until_read, m, seen),
+                 {.fault = Fault::global_race,
+                  .block = kSecond,
+                  .first = {0, "read by another block", kSecond},
+                  .second = {0, "store of a block", kFirst},
+                  .says = {"block (1, 0, 0) reads X(3, 0), which block (0, 0, 0) writes", "wait_stores<0>()"}});
     m.flags.base[0] = 0;
-    checks.expect(kTwoBlocks, store_and_hand_over(Wait::after_the_release, m, seen),
-                  {.fault = Fault::global_race,
-                   .block = kSecond,
-                   .first = {0, "read by another block", kSecond},
-                   .second = {0, "store of a block", kFirst},
-                   .says = {"does not lie before its release"}});
+    expect_fault(kTwoBlocks, store_and_hand_over(Wait::after_the_release, m, seen),
+                 {.fault = Fault::global_race,
+                  .block = kSecond,
+                  .first = {0, "read by another block", kSecond},
+                  .second = {0, "store of a block", kFirst},
+                  .says = {"does not lie before its release"}});
 }
 
 /// Blocks of a cluster, one of which writes for the other.
@@ -384,12 +382,12 @@ TEST_F(GlobalProxy, ABlockOfAClusterWritesForAnother) {
     const Memory m;
     expect_clean(kCluster, write_for_the_cluster(true, false, m));
     expect_clean(kCluster, write_for_the_cluster(true, true, m));
-    checks.expect(kCluster, write_for_the_cluster(false, false, m),
-                  {.fault = Fault::unseen_by_agent,
-                   .block = kSecond,
-                   .first = {0, "load in the cluster", kSecond},
-                   .second = {0, "ordinary", kFirst},
-                   .says = {"reads X(0, 0) in global memory"}});
+    expect_fault(kCluster, write_for_the_cluster(false, false, m),
+                 {.fault = Fault::unseen_by_agent,
+                  .block = kSecond,
+                  .first = {0, "load in the cluster", kSecond},
+                  .second = {0, "ordinary", kFirst},
+                  .says = {"reads X(0, 0) in global memory"}});
 }
 
 }  // namespace

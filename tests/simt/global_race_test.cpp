@@ -11,12 +11,10 @@
 namespace simt::testing {
 namespace {
 
-const FaultChecks checks("global_race_test.cpp");
-
 TEST(BlockRace, TwoBlocksWriteOneElement) {
     Buffer<float> buffer("O", {4, 8});
     const auto O = buffer.view<2>();
-    checks.expect(
+    expect_fault(
         {.grid = 3},
         [=] {
             if (is_thread(0, 5)) O(2, 7) = 1.0f;  // @first block writes
@@ -33,42 +31,42 @@ TEST(BlockRace, OneReadsWhatAnotherWrites) {
     Buffer<float> buffer("O", {4, 8});
     const auto O = buffer.view<2>();
     float sink = 0;
-    checks.expect({.grid = 2},
-                  [=, &sink] {
-                      if (is_thread(0, 5)) O(2, 7) = 1.0f;  // @written first
-                      if (is_thread(1, 9)) sink = O(2, 7);  // @read later
-                  },
-                  {.fault = Fault::global_race,
-                   .block = {1, 0, 0},
-                   .first = {9, "read later", BlockIndex{1, 0, 0}},
-                   .second = {5, "written first", BlockIndex{0, 0, 0}},
-                   .says = {"block (1, 0, 0) reads O(2, 7), which block (0, 0, 0) writes"}});
-    checks.expect({.grid = 2},
-                  [=, &sink] {
-                      if (is_thread(0, 5)) sink = O(2, 7);  // @read first
-                      if (is_thread(1, 9)) O(2, 7) = 1.0f;  // @written later
-                  },
-                  {.fault = Fault::global_race,
-                   .block = {1, 0, 0},
-                   .first = {9, "written later", BlockIndex{1, 0, 0}},
-                   .second = {5, "read first", BlockIndex{0, 0, 0}},
-                   .says = {"block (1, 0, 0) writes O(2, 7), which block (0, 0, 0) reads"}});
+    expect_fault({.grid = 2},
+                 [=, &sink] {
+                     if (is_thread(0, 5)) O(2, 7) = 1.0f;  // @written first
+                     if (is_thread(1, 9)) sink = O(2, 7);  // @read later
+                 },
+                 {.fault = Fault::global_race,
+                  .block = {1, 0, 0},
+                  .first = {9, "read later", BlockIndex{1, 0, 0}},
+                  .second = {5, "written first", BlockIndex{0, 0, 0}},
+                  .says = {"block (1, 0, 0) reads O(2, 7), which block (0, 0, 0) writes"}});
+    expect_fault({.grid = 2},
+                 [=, &sink] {
+                     if (is_thread(0, 5)) sink = O(2, 7);  // @read first
+                     if (is_thread(1, 9)) O(2, 7) = 1.0f;  // @written later
+                 },
+                 {.fault = Fault::global_race,
+                  .block = {1, 0, 0},
+                  .first = {9, "written later", BlockIndex{1, 0, 0}},
+                  .second = {5, "read first", BlockIndex{0, 0, 0}},
+                  .says = {"block (1, 0, 0) writes O(2, 7), which block (0, 0, 0) reads"}});
 }
 
 // Phase 2's lesson: with the key tiles of one head spread over blocks, each block mends O of every row.
 TEST(BlockRace, TwoBlocksAddToOneRowOfO) {
     Buffer<float> buffer("O", {1, 4, 20, 32});
     const auto O = buffer.view<4>();
-    checks.expect({.grid = dim3(1, 4, 2)},
-                  [=] {
-                      const auto O_h = O.slice(0, blockIdx.y);
-                      for (int row = 0; row < 20; ++row) O_h(row, threadIdx.x) += 1.0f;  // @both blocks add
-                  },
-                  {.fault = Fault::global_race,
-                   .block = {0, 0, 1},
-                   .first = {0, "both blocks add", BlockIndex{0, 0, 1}},
-                   .second = {0, "both blocks add", BlockIndex{0, 0, 0}},
-                   .says = {"O(0, 0, 0, 0)"}});
+    expect_fault({.grid = dim3(1, 4, 2)},
+                 [=] {
+                     const auto O_h = O.slice(0, blockIdx.y);
+                     for (int row = 0; row < 20; ++row) O_h(row, threadIdx.x) += 1.0f;  // @both blocks add
+                 },
+                 {.fault = Fault::global_race,
+                  .block = {0, 0, 1},
+                  .first = {0, "both blocks add", BlockIndex{0, 0, 1}},
+                  .second = {0, "both blocks add", BlockIndex{0, 0, 0}},
+                  .says = {"O(0, 0, 0, 0)"}});
 }
 
 TEST(BlockRace, NamesAllIndicesWhateverTheStrides) {
@@ -79,27 +77,27 @@ TEST(BlockRace, NamesAllIndicesWhateverTheStrides) {
     for (const std::int64_t* strides : {plain, heads_last, columns_first, backwards}) {
         float* const base = memory.data() + (strides[0] < 0 ? 4 * 20 * 8 : 0);
         const GlobalTensor<float, 4> O(base, extents, strides, tensor_id("O"));
-        checks.expect({.grid = 2},
-                      [=] {
-                          if (threadIdx.x < 2) O.slice(1).slice(3)(17, 5) = 1.0f;
-                      },
-                      {.fault = Fault::global_race, .first = {1}, .second = {0}, .says = {"O(1, 3, 17, 5)"}});
+        expect_fault({.grid = 2},
+                     [=] {
+                         if (threadIdx.x < 2) O.slice(1).slice(3)(17, 5) = 1.0f;
+                     },
+                     {.fault = Fault::global_race, .first = {1}, .second = {0}, .says = {"O(1, 3, 17, 5)"}});
     }
 }
 
 TEST(BlockRace, VectorAgainstOneOfItsElements) {
     Buffer<float> buffer("O", {4, 8});
     const auto O = buffer.view<2>();
-    checks.expect({.grid = 2},
-                  [=] {
-                      if (is_thread(0, 5)) O.vec<float4>(2, 4) = float4{};  // @whole vector
-                      if (is_thread(1, 9)) O(2, 6) = 2.0f;                  // @one element
-                  },
-                  {.fault = Fault::global_race,
-                   .block = {1, 0, 0},
-                   .first = {9, "one element", BlockIndex{1, 0, 0}},
-                   .second = {5, "whole vector", BlockIndex{0, 0, 0}},
-                   .says = {"O(2, 6)"}});
+    expect_fault({.grid = 2},
+                 [=] {
+                     if (is_thread(0, 5)) O.vec<float4>(2, 4) = float4{};  // @whole vector
+                     if (is_thread(1, 9)) O(2, 6) = 2.0f;                  // @one element
+                 },
+                 {.fault = Fault::global_race,
+                  .block = {1, 0, 0},
+                  .first = {9, "one element", BlockIndex{1, 0, 0}},
+                  .second = {5, "whole vector", BlockIndex{0, 0, 0}},
+                  .says = {"O(2, 6)"}});
 }
 
 TEST(BlockRace, MemoryUnderTwoNames) {
@@ -107,17 +105,17 @@ TEST(BlockRace, MemoryUnderTwoNames) {
     const auto O = buffer.view<2>();
     const std::int64_t extents[] = {32}, strides[] = {1};
     const GlobalTensor<const float, 1> Q(buffer.base, extents, strides, tensor_id("Q"));
-    checks.expect({.grid = 2},
-                  [=] {
-                      float q = 0;
-                      if (is_thread(0, 5)) q = Q(23);    // @read as Q
-                      if (is_thread(1, 9)) O(2, 7) = q;  // @written as O
-                  },
-                  {.fault = Fault::global_race,
-                   .block = {1, 0, 0},
-                   .first = {9, "written as O", BlockIndex{1, 0, 0}},
-                   .second = {5, "read as Q", BlockIndex{0, 0, 0}},
-                   .says = {"writes O(2, 7), which block (0, 0, 0) reads as Q(23)"}});
+    expect_fault({.grid = 2},
+                 [=] {
+                     float q = 0;
+                     if (is_thread(0, 5)) q = Q(23);    // @read as Q
+                     if (is_thread(1, 9)) O(2, 7) = q;  // @written as O
+                 },
+                 {.fault = Fault::global_race,
+                  .block = {1, 0, 0},
+                  .first = {9, "written as O", BlockIndex{1, 0, 0}},
+                  .second = {5, "read as Q", BlockIndex{0, 0, 0}},
+                  .says = {"writes O(2, 7), which block (0, 0, 0) reads as Q(23)"}});
 }
 
 // Readers that come between, before and after must not hide the one that matters.
@@ -282,12 +280,12 @@ TEST(ThreadRace, BarriersOrderAsInSharedMemory) {
                 expect_clean({.block = 64}, read_then_write(O, order, other));
                 expect_clean({.block = 64}, write_then_write(O, order, other));
             } else {
-                checks.expect({.block = 64}, write_then_read(O, order, other),
-                              expected("raw read", "raw write", "reads"));
-                checks.expect({.block = 64}, read_then_write(O, order, other),
-                              expected("war write", "war read", "writes"));
-                checks.expect({.block = 64}, write_then_write(O, order, other),
-                              expected("waw second", "waw first", "writes"));
+                expect_fault({.block = 64}, write_then_read(O, order, other),
+                             expected("raw read", "raw write", "reads"));
+                expect_fault({.block = 64}, read_then_write(O, order, other),
+                             expected("war write", "war read", "writes"));
+                expect_fault({.block = 64}, write_then_write(O, order, other),
+                             expected("waw second", "waw first", "writes"));
             }
         }
     }
@@ -298,15 +296,15 @@ TEST(ThreadRace, TheLowestBlockIsReported) {
     const auto O = buffer.view<2>();
     for (const int workers : {1, 4}) {
         const Workers restored(workers);
-        checks.expect({.grid = 8},
-                      [=] {
-                          if (blockIdx.x >= 2) O(blockIdx.x, 3) = 1.0f;  // @all threads of a block
-                      },
-                      {.fault = Fault::global_race,
-                       .block = {2, 0, 0},
-                       .first = {1, "all threads of a block"},
-                       .second = {0, "all threads of a block"},
-                       .says = {"O(2, 3)"}});
+        expect_fault({.grid = 8},
+                     [=] {
+                         if (blockIdx.x >= 2) O(blockIdx.x, 3) = 1.0f;  // @all threads of a block
+                     },
+                     {.fault = Fault::global_race,
+                      .block = {2, 0, 0},
+                      .first = {1, "all threads of a block"},
+                      .second = {0, "all threads of a block"},
+                      .says = {"O(2, 3)"}});
     }
 }
 

@@ -9,8 +9,6 @@
 namespace simt::testing {
 namespace {
 
-const FaultChecks checks("hand_over_model_test.cpp");
-
 constexpr Shape kTwoBlocks{.grid = 2};
 
 /// Block 0 writes data(0) and raises a flag; block 1 sees it, and reads.
@@ -35,12 +33,12 @@ constexpr auto kWaits = [](const auto& flag) {
 void expect_hand_over_fails(const DataAndFlags& m, auto raise, auto look, std::vector<std::string> says) {
     const Workers one(1);
     m.flag_buffer.base[0] = 0;
-    checks.expect({.grid = 2, .block = 1}, hand_over(m, raise, look),
-                  {.fault = Fault::global_race,
-                   .block = {1, 0, 0},
-                   .first = {0, "taken over", BlockIndex{1, 0, 0}},
-                   .second = {0, "handed over", BlockIndex{0, 0, 0}},
-                   .says = std::move(says)});
+    expect_fault({.grid = 2, .block = 1}, hand_over(m, raise, look),
+                 {.fault = Fault::global_race,
+                  .block = {1, 0, 0},
+                  .first = {0, "taken over", BlockIndex{1, 0, 0}},
+                  .second = {0, "handed over", BlockIndex{0, 0, 0}},
+                  .says = std::move(says)});
 }
 
 TEST(WrongHandOver, NothingIsReleased) {
@@ -99,144 +97,144 @@ TEST(WrongHandOver, ByAnotherFlag) {
 TEST(WrongHandOver, TheFlagIsOverwritten) {
     const DataAndFlags m;
     const Workers one(1);
-    checks.expect({.grid = 3, .block = 1},
-                  [data = m.data, flag = m.flag] {
-                      if (blockIdx.x == 0) {
-                          data(0) = 1.0f;  // @released in vain
-                          store_release(flag(0), 1);
-                      } else if (blockIdx.x == 1) {
-                          store_relaxed(flag(0), 2);
-                      } else if (load_acquire(flag(0)) == 2) {
-                          EXPECT_EQ(float(data(0)), 1.0f);  // @acquired in vain
-                      }
-                  },
-                  {.fault = Fault::global_race,
-                   .block = {2, 0, 0},
-                   .first = {0, "acquired in vain", BlockIndex{2, 0, 0}},
-                   .second = {0, "released in vain", BlockIndex{0, 0, 0}}});
+    expect_fault({.grid = 3, .block = 1},
+                 [data = m.data, flag = m.flag] {
+                     if (blockIdx.x == 0) {
+                         data(0) = 1.0f;  // @released in vain
+                         store_release(flag(0), 1);
+                     } else if (blockIdx.x == 1) {
+                         store_relaxed(flag(0), 2);
+                     } else if (load_acquire(flag(0)) == 2) {
+                         EXPECT_EQ(float(data(0)), 1.0f);  // @acquired in vain
+                     }
+                 },
+                 {.fault = Fault::global_race,
+                  .block = {2, 0, 0},
+                  .first = {0, "acquired in vain", BlockIndex{2, 0, 0}},
+                  .second = {0, "released in vain", BlockIndex{0, 0, 0}}});
 }
 
 TEST(WrongHandOver, ThreadsWriteWithoutABarrierBeforeTheRelease) {
     const DataAndFlags m;
     const Workers one(1);
-    checks.expect(kTwoBlocks,
-                  [data = m.data, flag = m.flag] {
-                      if (blockIdx.x == 0) {
-                          data(threadIdx.x) = 1.0f;  // @written by each
-                          if (threadIdx.x == 0) store_release(flag(0), 1);
-                      } else {
-                          if (threadIdx.x == 0) kWaits(flag);
-                          __syncthreads();
-                          EXPECT_EQ(float(data(threadIdx.x)), 1.0f);  // @read by each
-                      }
-                  },
-                  {.fault = Fault::global_race,
-                   .block = {1, 0, 0},
-                   .first = {1, "read by each", BlockIndex{1, 0, 0}},
-                   .second = {1, "written by each", BlockIndex{0, 0, 0}},
-                   .says = {"does not lie before its release", "then a __syncthreads()"}});
+    expect_fault(kTwoBlocks,
+                 [data = m.data, flag = m.flag] {
+                     if (blockIdx.x == 0) {
+                         data(threadIdx.x) = 1.0f;  // @written by each
+                         if (threadIdx.x == 0) store_release(flag(0), 1);
+                     } else {
+                         if (threadIdx.x == 0) kWaits(flag);
+                         __syncthreads();
+                         EXPECT_EQ(float(data(threadIdx.x)), 1.0f);  // @read by each
+                     }
+                 },
+                 {.fault = Fault::global_race,
+                  .block = {1, 0, 0},
+                  .first = {1, "read by each", BlockIndex{1, 0, 0}},
+                  .second = {1, "written by each", BlockIndex{0, 0, 0}},
+                  .says = {"does not lie before its release", "then a __syncthreads()"}});
 }
 
 TEST(WrongHandOver, ThreadsReadWithoutABarrierAfterTheAcquire) {
     const DataAndFlags m;
     const Workers one(1);
-    checks.expect(kTwoBlocks,
-                  [data = m.data, flag = m.flag] {
-                      if (blockIdx.x == 0) {
-                          data(threadIdx.x) = 1.0f;  // @written in time
-                          __syncthreads();
-                          if (threadIdx.x == 0) store_release(flag(0), 1);
-                      } else {
-                          if (threadIdx.x == 0) kWaits(flag);
-                          EXPECT_EQ(float(data(threadIdx.x)), 1.0f);  // @read at once
-                      }
-                  },
-                  {.fault = Fault::global_race,
-                   .block = {1, 0, 0},
-                   .first = {1, "read at once", BlockIndex{1, 0, 0}},
-                   .second = {1, "written in time", BlockIndex{0, 0, 0}},
-                   .says = {"does not lie behind the acquire", "then a __syncthreads()"}});
+    expect_fault(kTwoBlocks,
+                 [data = m.data, flag = m.flag] {
+                     if (blockIdx.x == 0) {
+                         data(threadIdx.x) = 1.0f;  // @written in time
+                         __syncthreads();
+                         if (threadIdx.x == 0) store_release(flag(0), 1);
+                     } else {
+                         if (threadIdx.x == 0) kWaits(flag);
+                         EXPECT_EQ(float(data(threadIdx.x)), 1.0f);  // @read at once
+                     }
+                 },
+                 {.fault = Fault::global_race,
+                  .block = {1, 0, 0},
+                  .first = {1, "read at once", BlockIndex{1, 0, 0}},
+                  .second = {1, "written in time", BlockIndex{0, 0, 0}},
+                  .says = {"does not lie behind the acquire", "then a __syncthreads()"}});
 }
 
 TEST(WrongHandOver, WrittenAgainAfterTheRelease) {
     const DataAndFlags m;
     const Workers one(1);
     for (const unsigned threads : {1, 64})
-        checks.expect({.grid = 2, .block = threads},
-                      [data = m.data, flag = m.flag] {
-                          if (threadIdx.x > 0) return;
-                          if (blockIdx.x == 0) {
-                              data(0) = 1.0f;
-                              store_release(flag(0), 1);
-                              data(0) = 2.0f;  // @written too late
-                          } else {
-                              kWaits(flag);
-                              EXPECT_GE(float(data(0)), 1.0f);  // @read meanwhile
-                          }
-                      },
-                      {.fault = Fault::global_race,
-                       .block = {1, 0, 0},
-                       .first = {0, "read meanwhile", BlockIndex{1, 0, 0}},
-                       .second = {0, "written too late", BlockIndex{0, 0, 0}},
-                       .says = {"nobody touches the element after that"}});
+        expect_fault({.grid = 2, .block = threads},
+                     [data = m.data, flag = m.flag] {
+                         if (threadIdx.x > 0) return;
+                         if (blockIdx.x == 0) {
+                             data(0) = 1.0f;
+                             store_release(flag(0), 1);
+                             data(0) = 2.0f;  // @written too late
+                         } else {
+                             kWaits(flag);
+                             EXPECT_GE(float(data(0)), 1.0f);  // @read meanwhile
+                         }
+                     },
+                     {.fault = Fault::global_race,
+                      .block = {1, 0, 0},
+                      .first = {0, "read meanwhile", BlockIndex{1, 0, 0}},
+                      .second = {0, "written too late", BlockIndex{0, 0, 0}},
+                      .says = {"nobody touches the element after that"}});
 }
 
 TEST(WrongHandOver, ReadBeforeTheAcquireToo) {
     const DataAndFlags m;
     const Workers one(1);
-    checks.expect({.grid = 2, .block = 1},
-                  [data = m.data, flag = m.flag] {
-                      if (blockIdx.x == 0) {
-                          data(0) = 1.0f;  // @written once
-                          store_release(flag(0), 1);
-                      } else {
-                          const float before = data(0);  // @read too early
-                          kWaits(flag);
-                          EXPECT_EQ(float(data(0)), before);
-                      }
-                  },
-                  {.fault = Fault::global_race,
-                   .block = {1, 0, 0},
-                   .first = {0, "read too early", BlockIndex{1, 0, 0}},
-                   .second = {0, "written once", BlockIndex{0, 0, 0}},
-                   .says = {"does not lie behind the acquire"}});
+    expect_fault({.grid = 2, .block = 1},
+                 [data = m.data, flag = m.flag] {
+                     if (blockIdx.x == 0) {
+                         data(0) = 1.0f;  // @written once
+                         store_release(flag(0), 1);
+                     } else {
+                         const float before = data(0);  // @read too early
+                         kWaits(flag);
+                         EXPECT_EQ(float(data(0)), before);
+                     }
+                 },
+                 {.fault = Fault::global_race,
+                  .block = {1, 0, 0},
+                  .first = {0, "read too early", BlockIndex{1, 0, 0}},
+                  .second = {0, "written once", BlockIndex{0, 0, 0}},
+                  .says = {"does not lie behind the acquire"}});
 }
 
 // The reader must have finished before the next round writes: a second flag the other way.
 TEST(WrongHandOver, ABufferRefilledBeforeItWasRead) {
     const DataAndFlags m;
     const Workers one(1);
-    checks.expect({.grid = 3, .block = 1},
-                  [data = m.data, flag = m.flag] {
-                      if (blockIdx.x == 0) {
-                          data(0) = 1.0f;
-                          store_release(flag(0), 1);
-                      } else if (blockIdx.x == 1) {
-                          kWaits(flag);
-                          EXPECT_EQ(float(data(0)), 1.0f);  // @read in the first round
-                      } else {
-                          kWaits(flag);
-                          data(0) = 2.0f;  // @refilled
-                      }
-                  },
-                  {.fault = Fault::global_race,
-                   .block = {2, 0, 0},
-                   .first = {0, "refilled", BlockIndex{2, 0, 0}},
-                   .second = {0, "read in the first round", BlockIndex{1, 0, 0}}});
+    expect_fault({.grid = 3, .block = 1},
+                 [data = m.data, flag = m.flag] {
+                     if (blockIdx.x == 0) {
+                         data(0) = 1.0f;
+                         store_release(flag(0), 1);
+                     } else if (blockIdx.x == 1) {
+                         kWaits(flag);
+                         EXPECT_EQ(float(data(0)), 1.0f);  // @read in the first round
+                     } else {
+                         kWaits(flag);
+                         data(0) = 2.0f;  // @refilled
+                     }
+                 },
+                 {.fault = Fault::global_race,
+                  .block = {2, 0, 0},
+                  .first = {0, "refilled", BlockIndex{2, 0, 0}},
+                  .second = {0, "read in the first round", BlockIndex{1, 0, 0}}});
 }
 
 TEST(WrongHandOver, TheLastBlockReadsAPartThatNobodyWrote) {
     FreshBuffer<float> partial_buffer("partial", {2});
     const auto partial = partial_buffer.view<1>();
     const DataAndFlags m;
-    checks.expect({.grid = 2, .block = 1},
-                  [partial, flag = m.flag] {
-                      if (blockIdx.x == 0) partial(0) = 1.0f;
-                      if (atomic_add<Order::acq_rel>(flag(0), 1) == 0) return;
-                      EXPECT_EQ(float(partial(0)), 1.0f);
-                      EXPECT_GE(float(partial(1)), 0.0f);  // @summed
-                  },
-                  {.fault = Fault::unwritten_read, .block = {1, 0, 0}, .first = {0, "summed"}, .says = {"partial(1)"}});
+    expect_fault({.grid = 2, .block = 1},
+                 [partial, flag = m.flag] {
+                     if (blockIdx.x == 0) partial(0) = 1.0f;
+                     if (atomic_add<Order::acq_rel>(flag(0), 1) == 0) return;
+                     EXPECT_EQ(float(partial(0)), 1.0f);
+                     EXPECT_GE(float(partial(1)), 0.0f);  // @summed
+                 },
+                 {.fault = Fault::unwritten_read, .block = {1, 0, 0}, .first = {0, "summed"}, .says = {"partial(1)"}});
 }
 
 // --- right ---------------------------------------------------------------------------------------------------------

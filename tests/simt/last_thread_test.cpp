@@ -9,8 +9,6 @@
 namespace simt::testing {
 namespace {
 
-const FaultChecks checks("last_thread_test.cpp");
-
 class LastThread : public ::testing::Test {
     const ScopedCpuDevice imitated_{device_from(device_profile("h200"))};
 
@@ -51,19 +49,19 @@ struct Tiles {
 
 /// Every other thread is over when the phase comes to its end.
 TEST_F(LastThread, IsNotBlamedForACopyThatNobodyHasAnnounced) {
-    checks.expect(kShape,
-                  [x = x_] {
-                      const Tiles t;
-                      if (!is_thread(5)) return;
-                      t.full[0].arrive_expecting(kBytes);
-                      bulk_load(t.tile(0, 0), x(0), kBytes, t.full[0]);  // @announced
-                      bulk_load(t.tile(1, 0), x(0), kBytes, t.full[0]);  // @not announced
-                      t.full[0].wait(0);
-                  },
-                  {.fault = Fault::barrier_misuse,
-                   .first = {5, "announced"},
-                   .second = {5, "not announced"},
-                   .says = {"phase 0 of full[0] is over after 256 bytes, while bulk_load of x to tile(1, 0)"}});
+    expect_fault(kShape,
+                 [x = x_] {
+                     const Tiles t;
+                     if (!is_thread(5)) return;
+                     t.full[0].arrive_expecting(kBytes);
+                     bulk_load(t.tile(0, 0), x(0), kBytes, t.full[0]);  // @announced
+                     bulk_load(t.tile(1, 0), x(0), kBytes, t.full[0]);  // @not announced
+                     t.full[0].wait(0);
+                 },
+                 {.fault = Fault::barrier_misuse,
+                  .first = {5, "announced"},
+                  .second = {5, "not announced"},
+                  .says = {"phase 0 of full[0] is over after 256 bytes, while bulk_load of x to tile(1, 0)"}});
 }
 
 TEST_F(LastThread, LendsItsCallsToNobody) {
@@ -74,7 +72,7 @@ TEST_F(LastThread, LendsItsCallsToNobody) {
     ASSERT_TRUE(waits_for_ever);
     EXPECT_EQ(waits_for_ever->report().fault, Fault::deadlock);
     EXPECT_EQ(waits_for_ever->report().first.thread, 5);
-    EXPECT_EQ(waits_for_ever->report().first.site.text(), checks.place("wait"));
+    EXPECT_EQ(waits_for_ever->report().first.site.text(), place("wait"));
     EXPECT_TRUE(waits_for_ever->report().calls.empty());
 
     const auto left_under_way = fault_of(kShape, [x = x_] {
@@ -85,7 +83,7 @@ TEST_F(LastThread, LendsItsCallsToNobody) {
     });
     ASSERT_TRUE(left_under_way);
     EXPECT_EQ(left_under_way->report().fault, Fault::copy_not_awaited);
-    EXPECT_EQ(left_under_way->report().first.site.text(), checks.place("left"));
+    EXPECT_EQ(left_under_way->report().first.site.text(), place("left"));
     EXPECT_TRUE(left_under_way->report().calls.empty());
 }
 
@@ -102,7 +100,7 @@ TEST_F(LastThread, ToSleepDoesNotEither) {
     ASSERT_TRUE(error);
     EXPECT_EQ(error->report().fault, Fault::barrier_misuse);
     EXPECT_EQ(error->report().first.thread, 0);
-    EXPECT_EQ(error->report().first.site.text(), checks.place("too much"));
+    EXPECT_EQ(error->report().first.site.text(), place("too much"));
     EXPECT_TRUE(error->report().calls.empty());
 }
 
@@ -121,7 +119,7 @@ TEST_F(LastThread, TellsThePathThatLanesOfACollectiveHaveCome) {
     ASSERT_TRUE(error);
     EXPECT_EQ(error->report().fault, Fault::invalid_collective);
     EXPECT_EQ(error->report().first.thread, 6);
-    EXPECT_EQ(error->report().first.site.text(), checks.place("shuffle"));
+    EXPECT_EQ(error->report().first.site.text(), place("shuffle"));
     EXPECT_GE(error->report().calls.size(), 2u);
 }
 

@@ -13,8 +13,6 @@
 namespace simt::testing {
 namespace {
 
-const FaultChecks checks("mbarrier_model_test.cpp");
-
 class MbarrierModel : public ::testing::Test {
   private:
     const ScopedCpuDevice imitated_{device_from(device_profile("h100"))};
@@ -110,26 +108,26 @@ TEST_F(MbarrierModel, PublishTheWholeWarpAfterASyncwarp) {
 }
 
 TEST_F(MbarrierModel, AnElectedLaneDoesNotSpeakForItsWarp) {
-    checks.expect({.block = 64, .shared_bytes = kRingBytes},
-                  [] {
-                      SharedArena arena;
-                      const auto tile = arena.tile<float, 1, 64>("tile");
-                      const auto full = arena.barriers<1>("full");
-                      make(full, 1);
-                      __syncthreads();
-                      if (threadIdx.x < 32) {
-                          tile(0, int(threadIdx.x)) = 1;  // @unpublished write
-                          if (is_thread(31)) full[0].arrive();
-                      } else {
-                          full[0].wait(0);
-                          (void)float(tile(0, int(threadIdx.x) - 32));  // @read of the unpublished
-                      }
-                  },
-                  {.fault = Fault::race, .first = {32, "read of the unpublished"}, .second = {0, "unpublished write"}});
+    expect_fault({.block = 64, .shared_bytes = kRingBytes},
+                 [] {
+                     SharedArena arena;
+                     const auto tile = arena.tile<float, 1, 64>("tile");
+                     const auto full = arena.barriers<1>("full");
+                     make(full, 1);
+                     __syncthreads();
+                     if (threadIdx.x < 32) {
+                         tile(0, int(threadIdx.x)) = 1;  // @unpublished write
+                         if (is_thread(31)) full[0].arrive();
+                     } else {
+                         full[0].wait(0);
+                         (void)float(tile(0, int(threadIdx.x) - 32));  // @read of the unpublished
+                     }
+                 },
+                 {.fault = Fault::race, .first = {32, "read of the unpublished"}, .second = {0, "unpublished write"}});
 }
 
 TEST_F(MbarrierModel, WhoDoesNotWaitKnowsNothing) {
-    checks.expect(
+    expect_fault(
         {.block = 64, .shared_bytes = kRingBytes},
         [] {
             SharedArena arena;
@@ -147,7 +145,7 @@ TEST_F(MbarrierModel, WhoDoesNotWaitKnowsNothing) {
 }
 
 TEST_F(MbarrierModel, WhatIsWrittenAfterTheArrivalIsNotPassedOn) {
-    checks.expect(
+    expect_fault(
         {.block = 64, .shared_bytes = kRingBytes},
         [] {
             SharedArena arena;
@@ -200,37 +198,37 @@ TEST_F(MbarrierModel, AStageRefilledBeforeItIsReleasedIsARace) {
 }
 
 TEST_F(MbarrierModel, MustBeInitialised) {
-    checks.expect({.block = 32, .shared_bytes = 64},
-                  [] {
-                      const auto full = SharedArena().barriers<2>("full");
-                      if (is_thread(3)) full[1].arrive();  // @arrival at nothing
-                  },
-                  {.fault = Fault::barrier_misuse,
-                   .first = {3, "arrival at nothing"},
-                   .says = {"thread 3 arrives at full(0, 1), a barrier that nobody has initialised"}});
+    expect_fault({.block = 32, .shared_bytes = 64},
+                 [] {
+                     const auto full = SharedArena().barriers<2>("full");
+                     if (is_thread(3)) full[1].arrive();  // @arrival at nothing
+                 },
+                 {.fault = Fault::barrier_misuse,
+                  .first = {3, "arrival at nothing"},
+                  .says = {"thread 3 arrives at full(0, 1), a barrier that nobody has initialised"}});
 }
 
 TEST_F(MbarrierModel, MustBeKnownToBeInitialised) {
-    checks.expect({.block = 64, .shared_bytes = 64},
-                  [] {
-                      const auto full = SharedArena().barriers<2>("full");
-                      if (is_thread(0)) full[1].init(1);    // @init
-                      if (is_thread(33)) full[1].arrive();  // @arrival without a barrier
-                  },
-                  {.fault = Fault::barrier_misuse,
-                   .first = {33, "arrival without a barrier"},
-                   .second = {0, "init"},
-                   .says = {"thread 33 arrives at full[1], which thread 0 has initialised; no barrier lies between"}});
+    expect_fault({.block = 64, .shared_bytes = 64},
+                 [] {
+                     const auto full = SharedArena().barriers<2>("full");
+                     if (is_thread(0)) full[1].init(1);    // @init
+                     if (is_thread(33)) full[1].arrive();  // @arrival without a barrier
+                 },
+                 {.fault = Fault::barrier_misuse,
+                  .first = {33, "arrival without a barrier"},
+                  .second = {0, "init"},
+                  .says = {"thread 33 arrives at full[1], which thread 0 has initialised; no barrier lies between"}});
 }
 
 TEST_F(MbarrierModel, AreInitialisedOnce) {
-    checks.expect({.block = 32, .shared_bytes = 64},
-                  [] {
-                      const auto full = SharedArena().barriers<1>("full");
-                      if (is_thread(0)) full[0].init(1);  // @first init
-                      if (is_thread(1)) full[0].init(1);  // @second init
-                  },
-                  {.fault = Fault::barrier_misuse, .first = {1, "second init"}, .second = {0, "first init"}});
+    expect_fault({.block = 32, .shared_bytes = 64},
+                 [] {
+                     const auto full = SharedArena().barriers<1>("full");
+                     if (is_thread(0)) full[0].init(1);  // @first init
+                     if (is_thread(1)) full[0].init(1);  // @second init
+                 },
+                 {.fault = Fault::barrier_misuse, .first = {1, "second init"}, .second = {0, "first init"}});
     expect_clean({.block = 32, .shared_bytes = 64}, [] {
         const auto full = SharedArena().barriers<1>("full");
         if (!is_thread(0)) return;
@@ -246,90 +244,90 @@ TEST_F(MbarrierModel, AreInitialisedOnce) {
 }
 
 TEST_F(MbarrierModel, TakeACountThatFits) {
-    checks.expect({.block = 32, .shared_bytes = 64},
-                  [] {
-                      const auto full = SharedArena().barriers<1>("full");
-                      if (is_thread(0)) full[0].init(0);  // @no arrivals
-                  },
-                  {.fault = Fault::barrier_misuse, .first = {0, "no arrivals"}, .says = {"init(0) of full[0]"}});
+    expect_fault({.block = 32, .shared_bytes = 64},
+                 [] {
+                     const auto full = SharedArena().barriers<1>("full");
+                     if (is_thread(0)) full[0].init(0);  // @no arrivals
+                 },
+                 {.fault = Fault::barrier_misuse, .first = {0, "no arrivals"}, .says = {"init(0) of full[0]"}});
 }
 
 TEST_F(MbarrierModel, TakeNoMoreArrivalsThanTheyCount) {
     // Bytes are still to come, so the phase is not over when the second arrival comes.
-    checks.expect({.block = 32, .shared_bytes = 64},
-                  [] {
-                      const auto full = SharedArena().barriers<1>("full");
-                      make(full, 1);
-                      __syncthreads();
-                      if (is_thread(0)) full[0].arrive_expecting(16);  // @the one arrival
-                      if (is_thread(1)) full[0].arrive();              // @one too many
-                  },
-                  {.fault = Fault::barrier_misuse,
-                   .first = {1, "one too many"},
-                   .second = {0, "the one arrival"},
-                   .says = {"thread 1 arrives at phase 0 of full[0], to which all 1 arrivals have come"}});
+    expect_fault({.block = 32, .shared_bytes = 64},
+                 [] {
+                     const auto full = SharedArena().barriers<1>("full");
+                     make(full, 1);
+                     __syncthreads();
+                     if (is_thread(0)) full[0].arrive_expecting(16);  // @the one arrival
+                     if (is_thread(1)) full[0].arrive();              // @one too many
+                 },
+                 {.fault = Fault::barrier_misuse,
+                  .first = {1, "one too many"},
+                  .second = {0, "the one arrival"},
+                  .says = {"thread 1 arrives at phase 0 of full[0], to which all 1 arrivals have come"}});
 }
 
 TEST_F(MbarrierModel, WaitsThatNobodyEndsAreADeadlock) {
-    checks.expect({.block = 64, .shared_bytes = 64},
-                  [] {
-                      const auto full = SharedArena().barriers<2>("K full");
-                      make(full, 2);
-                      __syncthreads();
-                      if (is_thread(0)) full[1].arrive();
-                      if (threadIdx.x >= 32) full[1].wait(0);  // @waits for ever
-                  },
-                  {.fault = Fault::deadlock,
-                   .first = {32, "waits for ever"},
-                   .says = {"threads 32 to 63 wait for phase 0 of K full[1] (1 of 2 arrivals so far) at"}});
+    expect_fault({.block = 64, .shared_bytes = 64},
+                 [] {
+                     const auto full = SharedArena().barriers<2>("K full");
+                     make(full, 2);
+                     __syncthreads();
+                     if (is_thread(0)) full[1].arrive();
+                     if (threadIdx.x >= 32) full[1].wait(0);  // @waits for ever
+                 },
+                 {.fault = Fault::deadlock,
+                  .first = {32, "waits for ever"},
+                  .says = {"threads 32 to 63 wait for phase 0 of K full[1] (1 of 2 arrivals so far) at"}});
 }
 
 TEST_F(MbarrierModel, AWaitForTheNextPhaseIsADeadlock) {
-    checks.expect({.block = 64, .shared_bytes = 64},
-                  [] {
-                      const auto full = SharedArena().barriers<1>("full");
-                      make(full, 1);
-                      __syncthreads();
-                      if (is_thread(0)) full[0].arrive();
-                      __syncthreads();
-                      if (is_thread(32)) full[0].wait(1);  // @parity of the next phase
-                  },
-                  {.fault = Fault::deadlock,
-                   .first = {32, "parity of the next phase"},
-                   .says = {"thread 32 waits for phase 1 of full[0] (0 of 1 arrival so far)"}});
+    expect_fault({.block = 64, .shared_bytes = 64},
+                 [] {
+                     const auto full = SharedArena().barriers<1>("full");
+                     make(full, 1);
+                     __syncthreads();
+                     if (is_thread(0)) full[0].arrive();
+                     __syncthreads();
+                     if (is_thread(32)) full[0].wait(1);  // @parity of the next phase
+                 },
+                 {.fault = Fault::deadlock,
+                  .first = {32, "parity of the next phase"},
+                  .says = {"thread 32 waits for phase 1 of full[0] (0 of 1 arrival so far)"}});
 }
 
 TEST_F(MbarrierModel, BytesThatNobodyBringsAreADeadlock) {
-    checks.expect({.block = 32, .shared_bytes = 64},
-                  [] {
-                      const auto full = SharedArena().barriers<1>("full");
-                      make(full, 1);
-                      __syncthreads();
-                      if (is_thread(0)) full[0].arrive_expecting(256);
-                      if (is_thread(1)) full[0].wait(0);  // @waits for bytes
-                  },
-                  {.fault = Fault::deadlock,
-                   .first = {1, "waits for bytes"},
-                   .says = {"(1 of 1 arrival, 0 of 256 bytes so far)"}});
+    expect_fault({.block = 32, .shared_bytes = 64},
+                 [] {
+                     const auto full = SharedArena().barriers<1>("full");
+                     make(full, 1);
+                     __syncthreads();
+                     if (is_thread(0)) full[0].arrive_expecting(256);
+                     if (is_thread(1)) full[0].wait(0);  // @waits for bytes
+                 },
+                 {.fault = Fault::deadlock,
+                  .first = {1, "waits for bytes"},
+                  .says = {"(1 of 1 arrival, 0 of 256 bytes so far)"}});
 }
 
 TEST_F(MbarrierModel, NobodyMayFallTwoPhasesBehind) {
     // Thread 0 lets two phases pass while thread 32 sleeps; it would look, and see the parity that it began with.
-    checks.expect({.block = 64, .shared_bytes = 64},
-                  [] {
-                      const auto full = SharedArena().barriers<1>("full");
-                      make(full, 1);
-                      __syncthreads();
-                      if (is_thread(32)) full[0].wait(0);  // @left behind
-                      if (threadIdx.x == 33) {
-                          full[0].arrive();
-                          full[0].arrive();  // @second phase
-                      }
-                  },
-                  {.fault = Fault::barrier_misuse,
-                   .first = {32, "left behind"},
-                   .second = {33, "second phase"},
-                   .says = {"thread 32 waits for phase 0 of full[0], which is 2 phases on"}});
+    expect_fault({.block = 64, .shared_bytes = 64},
+                 [] {
+                     const auto full = SharedArena().barriers<1>("full");
+                     make(full, 1);
+                     __syncthreads();
+                     if (is_thread(32)) full[0].wait(0);  // @left behind
+                     if (threadIdx.x == 33) {
+                         full[0].arrive();
+                         full[0].arrive();  // @second phase
+                     }
+                 },
+                 {.fault = Fault::barrier_misuse,
+                  .first = {32, "left behind"},
+                  .second = {33, "second phase"},
+                  .says = {"thread 32 waits for phase 0 of full[0], which is 2 phases on"}});
 }
 
 TEST_F(MbarrierModel, APeekThatFailsLetsOthersGoOn) {
@@ -360,14 +358,14 @@ TEST_F(MbarrierModel, APeekThatNothingEndsIsEndless) {
 
 TEST_F(MbarrierModel, AreNotOnEveryDevice) {
     const ScopedCpuDevice older(device_from(device_profile("t4")));
-    checks.expect({.block = 32, .shared_bytes = 64},
-                  [] {
-                      const auto full = SharedArena().barriers<1>("full");
-                      if (is_thread(0)) full[0].init(1);  // @without the feature
-                  },
-                  {.fault = Fault::unsupported,
-                   .first = {0, "without the feature"},
-                   .says = {"barriers in shared memory (mbarrier), which NVIDIA T4 does not have"}});
+    expect_fault({.block = 32, .shared_bytes = 64},
+                 [] {
+                     const auto full = SharedArena().barriers<1>("full");
+                     if (is_thread(0)) full[0].init(1);  // @without the feature
+                 },
+                 {.fault = Fault::unsupported,
+                  .first = {0, "without the feature"},
+                  .says = {"barriers in shared memory (mbarrier), which NVIDIA T4 does not have"}});
 }
 
 TEST_F(MbarrierModel, CountNoBytesBeforeHopper) {
@@ -381,8 +379,8 @@ TEST_F(MbarrierModel, CountNoBytesBeforeHopper) {
         full[0].wait(0);
     };
     expect_clean({.block = 64, .shared_bytes = 64}, [&] { arrive(false); });
-    checks.expect({.block = 64, .shared_bytes = 64}, [&] { arrive(true); },
-                  {.fault = Fault::unsupported, .first = {1, "announces bytes"}});
+    expect_fault({.block = 64, .shared_bytes = 64}, [&] { arrive(true); },
+                 {.fault = Fault::unsupported, .first = {1, "announces bytes"}});
 }
 
 }  // namespace

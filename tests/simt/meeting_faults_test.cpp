@@ -9,42 +9,40 @@
 namespace simt::testing {
 namespace {
 
-const FaultChecks checks("meeting_faults_test.cpp");
-
 TEST(Barrier, TwoLinesAreTwoBarriers) {
-    checks.expect({.block = 64},
-                  [] {
-                      if (threadIdx.x < 40)
-                          __syncthreads();  // @first barrier
-                      else
-                          __syncthreads();  // @other barrier
-                  },
-                  {.fault = Fault::barrier_divergence,
-                   .first = {40, "other barrier"},
-                   .second = {0, "first barrier"},
-                   .says = {"every thread of a block"}});
+    expect_fault({.block = 64},
+                 [] {
+                     if (threadIdx.x < 40)
+                         __syncthreads();  // @first barrier
+                     else
+                         __syncthreads();  // @other barrier
+                 },
+                 {.fault = Fault::barrier_divergence,
+                  .first = {40, "other barrier"},
+                  .second = {0, "first barrier"},
+                  .says = {"every thread of a block"}});
 }
 
 TEST(Barrier, ThreadReturnedBeforeTheOthersWait) {
-    checks.expect({.block = 64},
-                  [] {
-                      if (is_thread(0)) return;
-                      __syncthreads();  // @barrier without thread 0
-                  },
-                  {.fault = Fault::barrier_divergence,
-                   .first = {1, "barrier without thread 0"},
-                   .says = {"1 threads of the block have already returned"}});
+    expect_fault({.block = 64},
+                 [] {
+                     if (is_thread(0)) return;
+                     __syncthreads();  // @barrier without thread 0
+                 },
+                 {.fault = Fault::barrier_divergence,
+                  .first = {1, "barrier without thread 0"},
+                  .says = {"1 threads of the block have already returned"}});
 }
 
 TEST(Barrier, ThreadReturnsWhileTheOthersWait) {
-    checks.expect({.block = 64},
-                  [] {
-                      if (is_thread(63)) return;
-                      __syncthreads();  // @barrier without thread 63
-                  },
-                  {.fault = Fault::barrier_divergence,
-                   .first = {0, "barrier without thread 63"},
-                   .says = {"thread 63 has returned", "thread 0 waits"}});
+    expect_fault({.block = 64},
+                 [] {
+                     if (is_thread(63)) return;
+                     __syncthreads();  // @barrier without thread 63
+                 },
+                 {.fault = Fault::barrier_divergence,
+                  .first = {0, "barrier without thread 63"},
+                  .says = {"thread 63 has returned", "thread 0 waits"}});
 }
 
 TEST(Barrier, UnequalTripCounts) {
@@ -66,45 +64,45 @@ TEST(Barrier, EarlyReturnsAreFineWithoutABarrierAfterThem) {
 }
 
 TEST(Collective, DivergedByKind) {
-    checks.expect({},
-                  [] {
-                      if (threadIdx.x < 16)
-                          __shfl_xor_sync(0xffffffffu, 1, 1);  // @half shuffles
-                      else
-                          __ballot_sync(0xffffffffu, 1);  // @half votes
-                  },
-                  {.fault = Fault::collective_divergence,
-                   .first = {16, "half votes"},
-                   .second = {0, "half shuffles"},
-                   .says = {"__ballot_sync", "__shfl_xor_sync", "0xffffffff"}});
+    expect_fault({},
+                 [] {
+                     if (threadIdx.x < 16)
+                         __shfl_xor_sync(0xffffffffu, 1, 1);  // @half shuffles
+                     else
+                         __ballot_sync(0xffffffffu, 1);  // @half votes
+                 },
+                 {.fault = Fault::collective_divergence,
+                  .first = {16, "half votes"},
+                  .second = {0, "half shuffles"},
+                  .says = {"__ballot_sync", "__shfl_xor_sync", "0xffffffff"}});
 }
 
 TEST(Collective, DivergedByMask) {
-    checks.expect({.block = 64},
-                  [] {
-                      if (threadIdx.x < 32) return;
-                      // Lanes 0 to 7 wait for 16 lanes, lane 8 for 9 of them.
-                      const unsigned mask = threadIdx.x % 32 < 8 ? 0xffffu : 0x1ffu;
-                      if (threadIdx.x % 32 < 9) __syncwarp(mask);  // @masks differ
-                  },
-                  {.fault = Fault::collective_divergence,
-                   .first = {40, "masks differ"},
-                   .second = {32, "masks differ"},
-                   .says = {"0x000001ff", "0x0000ffff"}});
+    expect_fault({.block = 64},
+                 [] {
+                     if (threadIdx.x < 32) return;
+                     // Lanes 0 to 7 wait for 16 lanes, lane 8 for 9 of them.
+                     const unsigned mask = threadIdx.x % 32 < 8 ? 0xffffu : 0x1ffu;
+                     if (threadIdx.x % 32 < 9) __syncwarp(mask);  // @masks differ
+                 },
+                 {.fault = Fault::collective_divergence,
+                  .first = {40, "masks differ"},
+                  .second = {32, "masks differ"},
+                  .says = {"0x000001ff", "0x0000ffff"}});
 }
 
 TEST(Collective, DivergedByLine) {
-    checks.expect({},
-                  [] {
-                      if (threadIdx.x < 16)
-                          __any_sync(0xffffffffu, 1);  // @one line
-                      else
-                          __any_sync(0xffffffffu, 1);  // @another line
-                  },
-                  {.fault = Fault::collective_divergence,
-                   .first = {16, "another line"},
-                   .second = {0, "one line"},
-                   .says = {"on another line"}});
+    expect_fault({},
+                 [] {
+                     if (threadIdx.x < 16)
+                         __any_sync(0xffffffffu, 1);  // @one line
+                     else
+                         __any_sync(0xffffffffu, 1);  // @another line
+                 },
+                 {.fault = Fault::collective_divergence,
+                  .first = {16, "another line"},
+                  .second = {0, "one line"},
+                  .says = {"on another line"}});
 }
 
 // __syncwarp() asks for a barrier with the same mask, not for the same instruction (PTX ISA, bar.warp.sync), wherever
@@ -112,17 +110,17 @@ TEST(Collective, DivergedByLine) {
 
 TEST(Syncwarp, FromTwoLinesNeedsLanesThatAreIndependent) {
     const ScopedCpuDevice pascal(device_from(device_profile("gtx1080")));
-    checks.expect({},
-                  [] {
-                      if (threadIdx.x < 16)
-                          __syncwarp();  // @half of a warp waits
-                      else
-                          __syncwarp();  // @the other half waits
-                  },
-                  {.fault = Fault::collective_divergence,
-                   .first = {16, "the other half waits"},
-                   .second = {0, "half of a warp waits"},
-                   .says = {"on another line"}});
+    expect_fault({},
+                 [] {
+                     if (threadIdx.x < 16)
+                         __syncwarp();  // @half of a warp waits
+                     else
+                         __syncwarp();  // @the other half waits
+                 },
+                 {.fault = Fault::collective_divergence,
+                  .first = {16, "the other half waits"},
+                  .second = {0, "half of a warp waits"},
+                  .says = {"on another line"}});
 }
 
 TEST(Syncwarp, FromTwoLinesOrdersMemory) {
@@ -179,32 +177,32 @@ TEST(Syncwarp, InOneBranchOnlyIsADeadlock) {
 }
 
 TEST(Syncwarp, AgainstAnotherCollectiveIsStillAFault) {
-    checks.expect({},
-                  [] {
-                      if (threadIdx.x < 16)
-                          __syncwarp();  // @waits for a barrier
-                      else
-                          __any_sync(0xffffffffu, 1);  // @waits for votes
-                  },
-                  {.fault = Fault::collective_divergence,
-                   .first = {16, "waits for votes"},
-                   .second = {0, "waits for a barrier"}});
+    expect_fault({},
+                 [] {
+                     if (threadIdx.x < 16)
+                         __syncwarp();  // @waits for a barrier
+                     else
+                         __any_sync(0xffffffffu, 1);  // @waits for votes
+                 },
+                 {.fault = Fault::collective_divergence,
+                  .first = {16, "waits for votes"},
+                  .second = {0, "waits for a barrier"}});
 }
 
 TEST(Syncwarp, WhatLiesBetweenTwoPairsIsStillARace) {
-    checks.expect({.shared_bytes = kOneTile},
-                  [] {
-                      const auto tile = K_j();
-                      const int lane = int(threadIdx.x);
-                      if (lane < 16) {
-                          __syncwarp();
-                          tile(0, 0) = 1.0f;  // @after the barrier
-                      } else {
-                          __syncwarp();
-                          tile(0, 0) = 2.0f;  // @after the barrier too
-                      }
-                  },
-                  {.fault = Fault::race, .first = {0, "after the barrier"}, .second = {31, "after the barrier too"}});
+    expect_fault({.shared_bytes = kOneTile},
+                 [] {
+                     const auto tile = K_j();
+                     const int lane = int(threadIdx.x);
+                     if (lane < 16) {
+                         __syncwarp();
+                         tile(0, 0) = 1.0f;  // @after the barrier
+                     } else {
+                         __syncwarp();
+                         tile(0, 0) = 2.0f;  // @after the barrier too
+                     }
+                 },
+                 {.fault = Fault::race, .first = {0, "after the barrier"}, .second = {31, "after the barrier too"}});
 }
 
 TEST(Collective, OverlappingMasksOneAfterTheOtherAreFine) {
@@ -231,25 +229,25 @@ TEST(Collective, CircleOfThreeMasks) {
 }
 
 TEST(Collective, MaskWithoutTheCaller) {
-    checks.expect({.block = 64},
-                  [] {
-                      if (threadIdx.x < 32) return;
-                      __shfl_sync(0x0000fff7u, 1, 0);  // @lane 3 is not in the mask
-                  },
-                  {.fault = Fault::invalid_collective,
-                   .first = {35, "lane 3 is not in the mask"},
-                   .says = {"__shfl_sync", "0x0000fff7", "lane 3"}});
+    expect_fault({.block = 64},
+                 [] {
+                     if (threadIdx.x < 32) return;
+                     __shfl_sync(0x0000fff7u, 1, 0);  // @lane 3 is not in the mask
+                 },
+                 {.fault = Fault::invalid_collective,
+                  .first = {35, "lane 3 is not in the mask"},
+                  .says = {"__shfl_sync", "0x0000fff7", "lane 3"}});
 }
 
 TEST(Collective, ShuffleFromALaneThatTakesNoPart) {
-    checks.expect({.block = 64},
-                  [] {
-                      if (threadIdx.x < 48) return;
-                      __shfl_xor_sync(0xffff0000u, 1, 16);  // @across the mask
-                  },
-                  {.fault = Fault::invalid_collective,
-                   .first = {48, "across the mask"},
-                   .says = {"lane 16 reads lane 0, which the mask 0xffff0000 does not name"}});
+    expect_fault({.block = 64},
+                 [] {
+                     if (threadIdx.x < 48) return;
+                     __shfl_xor_sync(0xffff0000u, 1, 16);  // @across the mask
+                 },
+                 {.fault = Fault::invalid_collective,
+                  .first = {48, "across the mask"},
+                  .says = {"lane 16 reads lane 0, which the mask 0xffff0000 does not name"}});
 }
 
 TEST(Collective, ShuffleFromALaneThatHasReturned) {
@@ -280,42 +278,42 @@ TEST(Collective, ShuffleFromALaneThatNeverWas) {
 
 TEST(Collective, WidthThatIsNoPowerOfTwo) {
     for (const int width : {0, -1, 3, 24, 33, 64})
-        checks.expect({},
-                      [=] {
-                          __shfl_down_sync(0xffffffffu, 1, 1, width);  // @odd width
-                      },
-                      {.fault = Fault::invalid_collective,
-                       .first = {0, "odd width"},
-                       .says = {"__shfl_down_sync", "width " + std::to_string(width)}});
+        expect_fault({},
+                     [=] {
+                         __shfl_down_sync(0xffffffffu, 1, 1, width);  // @odd width
+                     },
+                     {.fault = Fault::invalid_collective,
+                      .first = {0, "odd width"},
+                      .says = {"__shfl_down_sync", "width " + std::to_string(width)}});
 }
 
 TEST(Deadlock, CollectiveAgainstBarrier) {
-    checks.expect({.block = 64},
-                  [] {
-                      if (threadIdx.x < 32 || threadIdx.x >= 40)
-                          __syncthreads();  // @waits for all
-                      else
-                          __syncwarp();  // @waits for its warp
-                  },
-                  {.fault = Fault::deadlock,
-                   .first = {32, "waits for its warp"},
-                   .second = {40, "waits for all"},
-                   .says = {"__syncwarp", "0xffffff00", "56 of 64 threads wait at __syncthreads()"}});
+    expect_fault({.block = 64},
+                 [] {
+                     if (threadIdx.x < 32 || threadIdx.x >= 40)
+                         __syncthreads();  // @waits for all
+                     else
+                         __syncwarp();  // @waits for its warp
+                 },
+                 {.fault = Fault::deadlock,
+                  .first = {32, "waits for its warp"},
+                  .second = {40, "waits for all"},
+                  .says = {"__syncwarp", "0xffffff00", "56 of 64 threads wait at __syncthreads()"}});
 }
 
 TEST(Deadlock, CollectiveThatALaneNeverReaches) {
-    checks.expect({},
-                  [] {
-                      if (threadIdx.x == 31)
-                          __syncthreads();  // @the barrier of lane 31
-                      else
-                          __all_sync(0xffffffffu, 1);  // @the vote of the others
-                      __syncthreads();
-                  },
-                  {.fault = Fault::deadlock,
-                   .first = {0, "the vote of the others"},
-                   .second = {31, "the barrier of lane 31"},
-                   .says = {"__all_sync", "0x80000000"}});
+    expect_fault({},
+                 [] {
+                     if (threadIdx.x == 31)
+                         __syncthreads();  // @the barrier of lane 31
+                     else
+                         __all_sync(0xffffffffu, 1);  // @the vote of the others
+                     __syncthreads();
+                 },
+                 {.fault = Fault::deadlock,
+                  .first = {0, "the vote of the others"},
+                  .second = {31, "the barrier of lane 31"},
+                  .says = {"__all_sync", "0x80000000"}});
 }
 
 }  // namespace

@@ -14,15 +14,13 @@
 namespace simt::testing {
 namespace {
 
-const FaultChecks checks("multicast_model_test.cpp");
-
 class Multicast : public ::testing::Test {
     const ScopedCpuDevice imitated_{device_from(device_profile("h200"))};
 };
 using WrongMulticast = Multicast;
 
 constexpr int R = 16, C = 32, kBytes = R * C * int(sizeof(float)), kTiles = 6, kStages = 2;
-constexpr Shape kPair{.grid = 2, .block = 64, .shared_bytes = kStages * kBytes + 256, .cluster = 2};
+constexpr Shape kPairOfReaders{.grid = 2, .block = 64, .shared_bytes = kStages * kBytes + 256, .cluster = 2};
 
 /// [16 kTiles, 32], x(r, c) = 100 r + c
 struct Numbers : Buffer<float> {
@@ -129,12 +127,12 @@ TEST_F(Multicast, FillsTheRingsOfBothBlocks) {
     };
     for (const int workers : {1, 2}) {
         const Workers so_many(workers);
-        expect_clean(kPair, ring_of_a_pair(Slip::none, K.map(), sums.view<2>()));
+        expect_clean(kPairOfReaders, ring_of_a_pair(Slip::none, K.map(), sums.view<2>()));
         expect_sums();
     }
     for (std::uint64_t seed = 1; seed <= 20; ++seed) {
         const ScopedOrder order(seed);
-        expect_clean(kPair, ring_of_a_pair(Slip::none, K.map(), sums.view<2>()));
+        expect_clean(kPairOfReaders, ring_of_a_pair(Slip::none, K.map(), sums.view<2>()));
         expect_sums();
     }
 }
@@ -174,7 +172,7 @@ TEST_F(Multicast, ToASingleOtherBlock) {
     const auto out = seen.view<1>();
     for (std::uint64_t seed = 0; seed <= 10; ++seed) {
         const ScopedOrder order(seed);
-        expect_clean(kPair, [out, map = K.map()] {
+        expect_clean(kPairOfReaders, [out, map = K.map()] {
             const OneTile one;
             const int t = int(threadIdx.x);
             one.meet(false);
@@ -206,14 +204,14 @@ void expect_wrong(Slip slip, const Wrong& wrong, const std::vector<Fault>& or_el
     int found = 0;
     for (std::uint64_t seed = 0; seed < 12; ++seed) {
         const ScopedOrder order(seed);
-        const auto error = fault_of(kPair, ring_of_a_pair(slip, K.map(), sums.view<2>()));
+        const auto error = fault_of(kPairOfReaders, ring_of_a_pair(slip, K.map(), sums.view<2>()));
         ASSERT_TRUE(error) << "seed " << seed;
         const std::string what = error->what() + std::string("\n");
         if (std::ranges::find(or_else, error->report().fault) != or_else.end()) continue;
         ++found;
         EXPECT_EQ(error->report().fault, wrong.fault) << what;
         for (const char* const mark : wrong.marks)
-            EXPECT_NE(what.find(" at " + checks.place(mark)), std::string::npos) << mark << "\n" << what;
+            EXPECT_NE(what.find(" at " + place(mark)), std::string::npos) << mark << "\n" << what;
         for (const std::string& words : wrong.says)
             EXPECT_NE(what.find(words), std::string::npos) << words << "\nis not in\n" << what;
     }
@@ -278,28 +276,28 @@ TEST_F(WrongMulticast, ArrivalsUnderWayWhenTheBlockEnds) {
 
 TEST_F(WrongMulticast, OverwritesWhatTheOtherBlockStoredAndDidNotShow) {
     Numbers K("K");
-    checks.expect(kPair,
-                  [map = K.map()] {
-                      const OneTile one;
-                      const int t = int(threadIdx.x);
-                      if (cluster_rank() == 1 && t == 9) one.tile(1, 8) = 1.0f;  // @stored there
-                      one.meet(true);
-                      if (t == 0 && cluster_rank() == 0)
-                          tma_load_for_cluster(one.tile, map, {0, 0}, one.full[0], 0b11);  // @over it
-                      one.full[0].wait(0);
-                      cluster_sync();
-                  },
-                  {.fault = Fault::unseen_by_agent,
-                   .first = {0, "over it", BlockIndex{0, 0, 0}},
-                   .second = {9, "stored there", BlockIndex{1, 0, 0}},
-                   .says = {"what thread 0 of block (0, 0, 0) sets off overwrites K_j(1, 8) of block (1, 0, 0), which "
-                            "thread 9 of that block stored in the ordinary way"}});
+    expect_fault(kPairOfReaders,
+                 [map = K.map()] {
+                     const OneTile one;
+                     const int t = int(threadIdx.x);
+                     if (cluster_rank() == 1 && t == 9) one.tile(1, 8) = 1.0f;  // @stored there
+                     one.meet(true);
+                     if (t == 0 && cluster_rank() == 0)
+                         tma_load_for_cluster(one.tile, map, {0, 0}, one.full[0], 0b11);  // @over it
+                     one.full[0].wait(0);
+                     cluster_sync();
+                 },
+                 {.fault = Fault::unseen_by_agent,
+                  .first = {0, "over it", BlockIndex{0, 0, 0}},
+                  .second = {9, "stored there", BlockIndex{1, 0, 0}},
+                  .says = {"what thread 0 of block (0, 0, 0) sets off overwrites K_j(1, 8) of block (1, 0, 0), which "
+                           "thread 9 of that block stored in the ordinary way"}});
 }
 
 TEST_F(WrongMulticast, ReadBeforeItHasCome) {
     Numbers K("K");
-    checks.expect(
-        kPair,
+    expect_fault(
+        kPairOfReaders,
         [map = K.map()] {
             const OneTile one;
             const int t = int(threadIdx.x);
@@ -324,8 +322,8 @@ TEST_F(WrongMulticast, ReadBeforeItHasCome) {
 
 TEST_F(WrongMulticast, NobodyWaitsInTheOtherBlock) {
     Numbers K("K");
-    checks.expect(
-        kPair,
+    expect_fault(
+        kPairOfReaders,
         [map = K.map()] {
             const OneTile one;
             const int t = int(threadIdx.x);

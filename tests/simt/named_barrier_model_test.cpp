@@ -11,8 +11,6 @@
 namespace simt::testing {
 namespace {
 
-const FaultChecks checks("named_barrier_model_test.cpp");
-
 class NamedBarrierModel : public ::testing::Test {
   private:
     const ScopedCpuDevice imitated_{device_from(device_profile("h100"))};
@@ -43,93 +41,93 @@ TEST_F(NamedBarrierModel, LetWarpsTakeTurns) {
 }
 
 TEST_F(NamedBarrierModel, OrderOnlyThoseWhoCome) {
-    checks.expect({.block = 96, .shared_bytes = kTileBytes},
-                  [] {
-                      const auto tile = SharedArena().tile<float, 1, 64>("tile");
-                      if (threadIdx.x < 32) {
-                          if (is_thread(0)) tile(0, 7) = 1;  // @write of warp 0
-                          sync_threads(3, 64);
-                      } else if (threadIdx.x < 64) {
-                          sync_threads(3, 64);
-                          (void)float(tile(0, 7));
-                      } else {
-                          (void)float(tile(0, 7));  // @read of warp 2
-                      }
-                  },
-                  {.fault = Fault::race, .first = {64, "read of warp 2"}, .second = {0, "write of warp 0"}});
+    expect_fault({.block = 96, .shared_bytes = kTileBytes},
+                 [] {
+                     const auto tile = SharedArena().tile<float, 1, 64>("tile");
+                     if (threadIdx.x < 32) {
+                         if (is_thread(0)) tile(0, 7) = 1;  // @write of warp 0
+                         sync_threads(3, 64);
+                     } else if (threadIdx.x < 64) {
+                         sync_threads(3, 64);
+                         (void)float(tile(0, 7));
+                     } else {
+                         (void)float(tile(0, 7));  // @read of warp 2
+                     }
+                 },
+                 {.fault = Fault::race, .first = {64, "read of warp 2"}, .second = {0, "write of warp 0"}});
 }
 
 TEST_F(NamedBarrierModel, WhoArrivesLearnsNothing) {
-    checks.expect({.block = 64, .shared_bytes = kTileBytes},
-                  [] {
-                      const auto tile = SharedArena().tile<float, 1, 64>("tile");
-                      if (threadIdx.x < 32) {
-                          if (is_thread(0)) tile(0, 7) = 1;  // @write of who waits
-                          sync_threads(3, 64);
-                      } else {
-                          arrive_threads(3, 64);
-                          (void)float(tile(0, 7));  // @read of who arrived
-                      }
-                  },
-                  {.fault = Fault::race, .first = {32, "read of who arrived"}, .second = {0, "write of who waits"}});
+    expect_fault({.block = 64, .shared_bytes = kTileBytes},
+                 [] {
+                     const auto tile = SharedArena().tile<float, 1, 64>("tile");
+                     if (threadIdx.x < 32) {
+                         if (is_thread(0)) tile(0, 7) = 1;  // @write of who waits
+                         sync_threads(3, 64);
+                     } else {
+                         arrive_threads(3, 64);
+                         (void)float(tile(0, 7));  // @read of who arrived
+                     }
+                 },
+                 {.fault = Fault::race, .first = {32, "read of who arrived"}, .second = {0, "write of who waits"}});
 }
 
 TEST_F(NamedBarrierModel, AreForOneNumberOfThreads) {
-    checks.expect({.block = 96, .shared_bytes = 0},
-                  [] {
-                      if (threadIdx.x < 32) sync_threads(3, 64);   // @for two warps
-                      if (threadIdx.x >= 64) sync_threads(3, 96);  // @for three
-                  },
-                  {.fault = Fault::barrier_misuse,
-                   .first = {64, "for three"},
-                   .second = {0, "for two warps"},
-                   .says = {"thread 64 calls sync_threads(3, 96), while barrier 3 waits for 64 threads"}});
+    expect_fault({.block = 96, .shared_bytes = 0},
+                 [] {
+                     if (threadIdx.x < 32) sync_threads(3, 64);   // @for two warps
+                     if (threadIdx.x >= 64) sync_threads(3, 96);  // @for three
+                 },
+                 {.fault = Fault::barrier_misuse,
+                  .first = {64, "for three"},
+                  .second = {0, "for two warps"},
+                  .says = {"thread 64 calls sync_threads(3, 96), while barrier 3 waits for 64 threads"}});
 }
 
 TEST_F(NamedBarrierModel, AreComeToOnce) {
-    checks.expect({.block = 64, .shared_bytes = 0},
-                  [] {
-                      if (threadIdx.x >= 32) return;
-                      arrive_threads(2, 64);  // @arrives
-                      arrive_threads(2, 64);  // @arrives again
-                  },
-                  {.fault = Fault::barrier_misuse,
-                   .first = {0, "arrives again"},
-                   .second = {0, "arrives"},
-                   .says = {"has come to barrier 2 already since it opened last; 1 of 64 threads"}});
+    expect_fault({.block = 64, .shared_bytes = 0},
+                 [] {
+                     if (threadIdx.x >= 32) return;
+                     arrive_threads(2, 64);  // @arrives
+                     arrive_threads(2, 64);  // @arrives again
+                 },
+                 {.fault = Fault::barrier_misuse,
+                  .first = {0, "arrives again"},
+                  .second = {0, "arrives"},
+                  .says = {"has come to barrier 2 already since it opened last; 1 of 64 threads"}});
 }
 
 TEST_F(NamedBarrierModel, HaveNumbersAndWholeWarps) {
-    checks.expect({.block = 64}, [] { sync_threads(0, 64); },
-                  {.fault = Fault::barrier_misuse, .first = {0}, .says = {"number 0 is __syncthreads()'s"}});
-    checks.expect({.block = 64}, [] { sync_threads(16, 64); },
-                  {.fault = Fault::barrier_misuse, .first = {0}, .says = {"named barriers 1 to 15"}});
-    checks.expect({.block = 64}, [] { sync_threads(1, 48); },
-                  {.fault = Fault::barrier_misuse, .first = {0}, .says = {"a multiple of 32 threads"}});
-    checks.expect({.block = 64}, [] { sync_threads(1, 96); },
-                  {.fault = Fault::barrier_misuse, .first = {0}, .says = {"no more than the block's 64"}});
+    expect_fault({.block = 64}, [] { sync_threads(0, 64); },
+                 {.fault = Fault::barrier_misuse, .first = {0}, .says = {"number 0 is __syncthreads()'s"}});
+    expect_fault({.block = 64}, [] { sync_threads(16, 64); },
+                 {.fault = Fault::barrier_misuse, .first = {0}, .says = {"named barriers 1 to 15"}});
+    expect_fault({.block = 64}, [] { sync_threads(1, 48); },
+                 {.fault = Fault::barrier_misuse, .first = {0}, .says = {"a multiple of 32 threads"}});
+    expect_fault({.block = 64}, [] { sync_threads(1, 96); },
+                 {.fault = Fault::barrier_misuse, .first = {0}, .says = {"no more than the block's 64"}});
 }
 
 TEST_F(NamedBarrierModel, WaitForAllWhoAreToCome) {
-    checks.expect({.block = 96},
-                  [] {
-                      if (threadIdx.x < 64) sync_threads(5, 96);  // @two of three warps
-                  },
-                  {.fault = Fault::deadlock,
-                   .first = {0, "two of three warps"},
-                   .says = {"threads 0 to 63 wait for barrier 5 (64 of 96 threads so far)"}});
+    expect_fault({.block = 96},
+                 [] {
+                     if (threadIdx.x < 64) sync_threads(5, 96);  // @two of three warps
+                 },
+                 {.fault = Fault::deadlock,
+                  .first = {0, "two of three warps"},
+                  .says = {"threads 0 to 63 wait for barrier 5 (64 of 96 threads so far)"}});
     // A warp that comes in part.
-    checks.expect({.block = 64},
-                  [] {
-                      if (!is_thread(5)) sync_threads(5, 64);  // @all but one
-                  },
-                  {.fault = Fault::deadlock, .first = {0, "all but one"}, .says = {"(63 of 64 threads so far)"}});
+    expect_fault({.block = 64},
+                 [] {
+                     if (!is_thread(5)) sync_threads(5, 64);  // @all but one
+                 },
+                 {.fault = Fault::deadlock, .first = {0, "all but one"}, .says = {"(63 of 64 threads so far)"}});
 }
 
 // --- half full at the end --------------------------------------------------------------------------------------------
 
 TEST_F(NamedBarrierModel, NobodyEverWaits) {
-    checks.expect(
+    expect_fault(
         {.block = 96},
         [] {
             if (threadIdx.x >= 32) arrive_threads(3, 96);  // @for nobody
@@ -142,43 +140,43 @@ TEST_F(NamedBarrierModel, NobodyEverWaits) {
 }
 
 TEST_F(NamedBarrierModel, TheWaitIsAtAnotherBarrier) {
-    checks.expect({.block = 64},
-                  [] {
-                      if (threadIdx.x < 32)
-                          sync_threads(2, 32);
-                      else
-                          arrive_threads(3, 64);  // @at barrier 3
-                  },
-                  {.fault = Fault::barrier_misuse,
-                   .first = {32, "at barrier 3"},
-                   .says = {"barrier 3", "threads 32 to 63", "32 more"}});
+    expect_fault({.block = 64},
+                 [] {
+                     if (threadIdx.x < 32)
+                         sync_threads(2, 32);
+                     else
+                         arrive_threads(3, 64);  // @at barrier 3
+                 },
+                 {.fault = Fault::barrier_misuse,
+                  .first = {32, "at barrier 3"},
+                  .says = {"barrier 3", "threads 32 to 63", "32 more"}});
 }
 
 TEST_F(NamedBarrierModel, TwoComeAndTheThirdIsMissing) {
-    checks.expect({.block = 128},
-                  [] {
-                      if (threadIdx.x < 32) arrive_threads(3, 96);   // @the first
-                      if (threadIdx.x >= 96) arrive_threads(3, 96);  // @the second
-                  },
-                  {.fault = Fault::barrier_misuse,
-                   .first = {0, "the first"},
-                   .second = {127, "the second"},
-                   .says = {"threads 0 to 31, 96 to 127 called arrive_threads(3, 96), 32 more are missing"}});
+    expect_fault({.block = 128},
+                 [] {
+                     if (threadIdx.x < 32) arrive_threads(3, 96);   // @the first
+                     if (threadIdx.x >= 96) arrive_threads(3, 96);  // @the second
+                 },
+                 {.fault = Fault::barrier_misuse,
+                  .first = {0, "the first"},
+                  .second = {127, "the second"},
+                  .says = {"threads 0 to 31, 96 to 127 called arrive_threads(3, 96), 32 more are missing"}});
 }
 
 TEST_F(NamedBarrierModel, TheLowestOfTheBlocksThatNobodyWaitsIn) {
     for (const int workers : {1, 3}) {
         const Workers some(workers);
-        checks.expect({.grid = 6, .block = 64},
-                      [] {
-                          if (blockIdx.x >= 2 && threadIdx.x < 32) arrive_threads(3, 64);  // @from block 2 on
-                      },
-                      {.fault = Fault::barrier_misuse, .block = {2, 0, 0}, .first = {0, "from block 2 on"}});
+        expect_fault({.grid = 6, .block = 64},
+                     [] {
+                         if (blockIdx.x >= 2 && threadIdx.x < 32) arrive_threads(3, 64);  // @from block 2 on
+                     },
+                     {.fault = Fault::barrier_misuse, .block = {2, 0, 0}, .first = {0, "from block 2 on"}});
     }
 }
 
 TEST_F(NamedBarrierModel, OneLaneArrivesForItsWarp) {
-    checks.expect(
+    expect_fault(
         {.block = 64},
         [] {
             sync_threads(3, 64);
@@ -244,24 +242,24 @@ TEST_F(NamedBarrierModel, LetABufferGoOnceMoreThanItIsFilled) {
 }
 
 TEST_F(NamedBarrierModel, AndMbarriersNameEachOtherInADeadlock) {
-    checks.expect({.block = 64, .shared_bytes = 64},
-                  [] {
-                      const auto full = SharedArena().barriers<1>("full");
-                      if (is_thread(0)) full[0].init(32);
-                      __syncthreads();
-                      if (threadIdx.x < 32) {
-                          sync_threads(1, 64);  // @waits for the others
-                          full[0].arrive();
-                      } else {
-                          full[0].wait(0);  // @who wait for it
-                          sync_threads(1, 64);
-                      }
-                  },
-                  {.fault = Fault::deadlock,
-                   .first = {0, "waits for the others"},
-                   .second = {32, "who wait for it"},
-                   .says = {"threads 0 to 31 wait for barrier 1 (32 of 64 threads so far)",
-                            "threads 32 to 63 wait for phase 0 of full[0] (0 of 32 arrivals so far)"}});
+    expect_fault({.block = 64, .shared_bytes = 64},
+                 [] {
+                     const auto full = SharedArena().barriers<1>("full");
+                     if (is_thread(0)) full[0].init(32);
+                     __syncthreads();
+                     if (threadIdx.x < 32) {
+                         sync_threads(1, 64);  // @waits for the others
+                         full[0].arrive();
+                     } else {
+                         full[0].wait(0);  // @who wait for it
+                         sync_threads(1, 64);
+                     }
+                 },
+                 {.fault = Fault::deadlock,
+                  .first = {0, "waits for the others"},
+                  .second = {32, "who wait for it"},
+                  .says = {"threads 0 to 31 wait for barrier 1 (32 of 64 threads so far)",
+                           "threads 32 to 63 wait for phase 0 of full[0] (0 of 32 arrivals so far)"}});
 }
 
 }  // namespace

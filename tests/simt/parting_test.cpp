@@ -19,8 +19,6 @@
 namespace simt::testing {
 namespace {
 
-const FaultChecks checks("parting_test.cpp");
-
 constexpr unsigned kWholeWarp = 0xffffffffu;
 
 [[gnu::always_inline]] inline int inlined_sum(int x) {
@@ -72,18 +70,18 @@ TEST(SourceLines, OfThisProgramAreKnown) {
 
 template <class Helper>
 void expect_parted(Helper helper) {
-    checks.expect({},
-                  [=] {
-                      const int x = thread();  // and no compiler makes one call of these two:
-                      if (x < 16)
-                          use(helper(x));  // @lower half calls
-                      else
-                          use(2 - helper(3 * x));  // @upper half calls
-                  },
-                  {.fault = Fault::collective_divergence,
-                   .first = {16, "upper half calls"},
-                   .second = {0, "lower half calls"},
-                   .says = {"lane 16 calls", "both stand at", "led there by different calls"}});
+    expect_fault({},
+                 [=] {
+                     const int x = thread();  // and no compiler makes one call of these two:
+                     if (x < 16)
+                         use(helper(x));  // @lower half calls
+                     else
+                         use(2 - helper(3 * x));  // @upper half calls
+                 },
+                 {.fault = Fault::collective_divergence,
+                  .first = {16, "upper half calls"},
+                  .second = {0, "lower half calls"},
+                  .says = {"lane 16 calls", "both stand at", "led there by different calls"}});
 }
 
 TEST_F(Parting, InAnInlinedHelper) {
@@ -120,7 +118,7 @@ TEST_F(Parting, InAMatrixInstruction) {
 }
 
 TEST_F(Parting, OneHelperWithAndWithoutAnotherAround) {
-    checks.expect(
+    expect_fault(
         {},
         [] {
             int x = thread();
@@ -148,12 +146,12 @@ TEST_F(Parting, StaleWordsOnTheStackDeceiveNobody) {
     ASSERT_TRUE(found);
     EXPECT_EQ(found->report().fault, Fault::collective_divergence);
     const std::set parted{found->report().first.site.text(), found->report().second.site.text()};
-    EXPECT_EQ(parted, (std::set{checks.place("path of before"), checks.place("another path of before")}));
+    EXPECT_EQ(parted, (std::set{place("path of before"), place("another path of before")}));
 }
 
 TEST_F(Parting, BeforeALoopAndInIt) {
     for (int (*const sum)(int) : {+[](int x) { return called_sum(x); }, +[](int x) { return inlined_sum(x); }})
-        checks.expect(
+        expect_fault(
             {},
             [=] {
                 int x = thread(), rounds = 4;
@@ -276,21 +274,21 @@ TEST(SourceColumns, DamagedFilesDoNoHarm) {
 
 template <class Helper>
 void expect_parted_at_barrier(Helper helper, const std::string& call = "__syncthreads()") {
-    checks.expect({.block = 64},
-                  [=] {
-                      if (thread() < 40) {
-                          use(1);
-                          helper();  // @first 40 wait
-                          use(thread());
-                      } else {
-                          helper();  // @others wait
-                          use(2);
-                      }
-                  },
-                  {.fault = Fault::barrier_divergence,
-                   .first = {40, "others wait"},
-                   .second = {0, "first 40 wait"},
-                   .says = {"thread 40 is at one " + call + ", thread 0 at another", "both stand at"}});
+    expect_fault({.block = 64},
+                 [=] {
+                     if (thread() < 40) {
+                         use(1);
+                         helper();  // @first 40 wait
+                         use(thread());
+                     } else {
+                         helper();  // @others wait
+                         use(2);
+                     }
+                 },
+                 {.fault = Fault::barrier_divergence,
+                  .first = {40, "others wait"},
+                  .second = {0, "first 40 wait"},
+                  .says = {"thread 40 is at one " + call + ", thread 0 at another", "both stand at"}});
 }
 
 TEST_F(Parting, AtABarrier) {

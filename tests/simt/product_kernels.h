@@ -85,14 +85,15 @@ void expect_clean_in_any_order(const Shape& shape, Kernel kernel) {
 /// Some thread: all of a warp do the same, and which comes first is the machine's affair.
 inline constexpr int kSome = -2;
 
-/// FaultChecks::expect() with kSome where it does not matter who it was, the same for both parties.
+/// expect_fault() with kSome where it does not matter who it was, the same for both parties.
 template <class Kernel>
-void expect_fault(const FaultChecks& checks, const Shape& shape, Kernel kernel, Expected expected) {
+void expect_fault_by_some(const Shape& shape, Kernel kernel, Expected expected,
+                          SourceLocation test = SourceLocation::current()) {
     const auto found = fault_of(shape, kernel);
     ASSERT_TRUE(found) << "not found: " << name_of(expected.fault);
     for (Party* const party : {&expected.first, &expected.second})
         if (party->thread == kSome) party->thread = found->report().first.thread;
-    checks.expect(shape, kernel, expected);
+    expect_fault(shape, kernel, expected, test);
 }
 
 }  // namespace simt::testing

@@ -7,8 +7,6 @@
 namespace simt::testing {
 namespace {
 
-const FaultChecks checks("race_test.cpp");
-
 /// Nothing, or the barrier that the second half of a kernel needs.
 enum class Order { none, shuffle, ballot, syncwarp, syncthreads };
 
@@ -52,78 +50,76 @@ auto write_then_write(Order order, unsigned other) {
 }
 
 TEST(Race, ReadAfterWriteOfAnotherWarp) {
-    checks.expect(kTwoWarps, write_then_read(Order::none, 40),
-                  {.fault = Fault::race,
-                   .first = {40, "raw read"},
-                   .second = {1, "raw write"},
-                   .says = {"K_j(3, 5)", "thread 40 reads", "thread 1 wrote", "different warps", "__syncthreads()"}});
+    expect_fault(kTwoWarps, write_then_read(Order::none, 40),
+                 {.fault = Fault::race,
+                  .first = {40, "raw read"},
+                  .second = {1, "raw write"},
+                  .says = {"K_j(3, 5)", "thread 40 reads", "thread 1 wrote", "different warps", "__syncthreads()"}});
     expect_clean(kTwoWarps, write_then_read(Order::syncthreads, 40));
 }
 
 TEST(Race, ReadAfterWriteInsideAWarp) {
-    checks.expect(kTwoWarps, write_then_read(Order::none, 9),
-                  {.fault = Fault::race,
-                   .first = {9, "raw read"},
-                   .second = {1, "raw write"},
-                   .says = {"K_j(3, 5)",
-                            "__syncthreads() between the two lines orders them; since the two threads share a warp, "
-                            "__syncwarp() is enough if no thread of another warp meets them there"}});
+    expect_fault(kTwoWarps, write_then_read(Order::none, 9),
+                 {.fault = Fault::race,
+                  .first = {9, "raw read"},
+                  .second = {1, "raw write"},
+                  .says = {"K_j(3, 5)",
+                           "__syncthreads() between the two lines orders them; since the two threads share a warp, "
+                           "__syncwarp() is enough if no thread of another warp meets them there"}});
     expect_clean(kTwoWarps, write_then_read(Order::syncwarp, 9));
     expect_clean(kTwoWarps, write_then_read(Order::syncthreads, 9));
 }
 
 TEST(Race, WriteAfterReadOfAnotherWarp) {
-    checks.expect(kTwoWarps, read_then_write(Order::none, 1),
-                  {.fault = Fault::race,
-                   .first = {1, "war write"},
-                   .second = {40, "war read"},
-                   .says = {"K_j(3, 5)", "thread 1 writes", "thread 40 read", "different warps"}});
+    expect_fault(kTwoWarps, read_then_write(Order::none, 1),
+                 {.fault = Fault::race,
+                  .first = {1, "war write"},
+                  .second = {40, "war read"},
+                  .says = {"K_j(3, 5)", "thread 1 writes", "thread 40 read", "different warps"}});
     expect_clean(kTwoWarps, read_then_write(Order::syncthreads, 1));
 }
 
 TEST(Race, WriteAfterReadInsideAWarp) {
-    checks.expect(
-        kTwoWarps, read_then_write(Order::none, 50),
-        {.fault = Fault::race, .first = {50, "war write"}, .second = {40, "war read"}, .says = {"K_j(3, 5)"}});
+    expect_fault(kTwoWarps, read_then_write(Order::none, 50),
+                 {.fault = Fault::race, .first = {50, "war write"}, .second = {40, "war read"}, .says = {"K_j(3, 5)"}});
     expect_clean(kTwoWarps, read_then_write(Order::syncwarp, 50));
 }
 
 TEST(Race, WriteAfterWriteOfAnotherWarp) {
-    checks.expect(kTwoWarps, write_then_write(Order::none, 40),
-                  {.fault = Fault::race,
-                   .first = {40, "waw second"},
-                   .second = {1, "waw first"},
-                   .says = {"K_j(3, 5)", "thread 40 writes", "thread 1 wrote"}});
+    expect_fault(kTwoWarps, write_then_write(Order::none, 40),
+                 {.fault = Fault::race,
+                  .first = {40, "waw second"},
+                  .second = {1, "waw first"},
+                  .says = {"K_j(3, 5)", "thread 40 writes", "thread 1 wrote"}});
     expect_clean(kTwoWarps, write_then_write(Order::syncthreads, 40));
 }
 
 TEST(Race, WriteAfterWriteInsideAWarp) {
-    checks.expect(
-        kTwoWarps, write_then_write(Order::none, 9),
-        {.fault = Fault::race, .first = {9, "waw second"}, .second = {1, "waw first"}, .says = {"K_j(3, 5)"}});
+    expect_fault(kTwoWarps, write_then_write(Order::none, 9),
+                 {.fault = Fault::race, .first = {9, "waw second"}, .second = {1, "waw first"}, .says = {"K_j(3, 5)"}});
     expect_clean(kTwoWarps, write_then_write(Order::syncwarp, 9));
 }
 
 TEST(Race, OneLineThatSeveralThreadsReach) {
-    checks.expect(kTwoWarps,
-                  [] {
-                      K_j()(3, 5) = 1.0f;  // @everybody writes
-                  },
-                  {.fault = Fault::race,
-                   .first = {1, "everybody writes"},
-                   .second = {0, "everybody writes"},
-                   .says = {"both write at the same line: two threads own one element"}});
-    checks.expect(kTwoWarps,
-                  [] {
-                      const bool has_element = threadIdx.x > 0 && threadIdx.x < 8;
-                      if (has_element) K_j()(0, threadIdx.x) = 1.0f;
-                      __syncthreads();
-                      if (has_element) K_j()(0, threadIdx.x - 1) = float(K_j()(0, threadIdx.x));  // @moved to the left
-                  },
-                  {.fault = Fault::race,
-                   .first = {2, "moved to the left"},
-                   .second = {1, "moved to the left"},
-                   .says = {"one line both reads and writes what several threads touch"}});
+    expect_fault(kTwoWarps,
+                 [] {
+                     K_j()(3, 5) = 1.0f;  // @everybody writes
+                 },
+                 {.fault = Fault::race,
+                  .first = {1, "everybody writes"},
+                  .second = {0, "everybody writes"},
+                  .says = {"both write at the same line: two threads own one element"}});
+    expect_fault(kTwoWarps,
+                 [] {
+                     const bool has_element = threadIdx.x > 0 && threadIdx.x < 8;
+                     if (has_element) K_j()(0, threadIdx.x) = 1.0f;
+                     __syncthreads();
+                     if (has_element) K_j()(0, threadIdx.x - 1) = float(K_j()(0, threadIdx.x));  // @moved to the left
+                 },
+                 {.fault = Fault::race,
+                  .first = {2, "moved to the left"},
+                  .second = {1, "moved to the left"},
+                  .says = {"one line both reads and writes what several threads touch"}});
 }
 
 TEST(Race, SyncwarpDoesNotOrderAcrossWarps) {
@@ -172,7 +168,7 @@ TEST(Race, OneOfManyReadersIsEnough) {
 
 TEST(Race, AReaderIsNotForgottenWhenOthersReadLater) {
     // Thread 40 of the other warp reads, then the writer's own warp, whose reads __syncwarp() orders before the write.
-    checks.expect(
+    expect_fault(
         kTwoWarps,
         [] {
             if (is_thread(0)) K_j()(2, 2) = 0.0f;
@@ -188,7 +184,7 @@ TEST(Race, AReaderIsNotForgottenWhenOthersReadLater) {
         },
         {.fault = Fault::race, .first = {2, "write after all reads"}, .second = {40, "read of the other warp"}});
     // The same inside one warp: the writer itself read last.
-    checks.expect(
+    expect_fault(
         kTwoWarps,
         [] {
             if (is_thread(0)) K_j()(2, 2) = 0.0f;
@@ -203,14 +199,14 @@ TEST(Race, AReaderIsNotForgottenWhenOthersReadLater) {
 }
 
 TEST(Race, VectorAgainstOneOfItsElements) {
-    checks.expect(kTwoWarps,
-                  [] {
-                      if (is_thread(1)) K_j().vec<float4>(3, 4) = make_float4(0, 0, 0, 0);  // @vec write
-                      float x = 0;
-                      if (is_thread(33)) x = K_j()(3, 6);  // @vec read
-                      (void)x;
-                  },
-                  {.fault = Fault::race, .first = {33, "vec read"}, .second = {1, "vec write"}, .says = {"K_j(3, 6)"}});
+    expect_fault(kTwoWarps,
+                 [] {
+                     if (is_thread(1)) K_j().vec<float4>(3, 4) = make_float4(0, 0, 0, 0);  // @vec write
+                     float x = 0;
+                     if (is_thread(33)) x = K_j()(3, 6);  // @vec read
+                     (void)x;
+                 },
+                 {.fault = Fault::race, .first = {33, "vec read"}, .second = {1, "vec write"}, .says = {"K_j(3, 6)"}});
     expect_clean(kTwoWarps, [] {
         if (is_thread(1)) K_j().vec<float4>(3, 4) = make_float4(0, 0, 0, 0);
         if (is_thread(33)) K_j()(3, 3) = 0.0f;
@@ -220,86 +216,86 @@ TEST(Race, VectorAgainstOneOfItsElements) {
 
 // What a thread may do to four elements is then known from the first, but only as long as they have one history.
 TEST(Race, VectorOfElementsThatFourLanesWrote) {
-    checks.expect(kTwoWarps,
-                  [] {
-                      if (threadIdx.x < 4) K_j()(3, int(threadIdx.x)) = 0.0f;  // @lanes' writes
-                      __syncwarp();
-                      float4 x{};
-                      if (threadIdx.x < 8) x = K_j().vec<float4>(3, 0);
-                      if (is_thread(33)) x = K_j().vec<float4>(3, 0);  // @read by the other warp
-                      (void)x;
-                  },
-                  {.fault = Fault::race, .first = {33, "read by the other warp"}, .second = {0, "lanes' writes"}});
+    expect_fault(kTwoWarps,
+                 [] {
+                     if (threadIdx.x < 4) K_j()(3, int(threadIdx.x)) = 0.0f;  // @lanes' writes
+                     __syncwarp();
+                     float4 x{};
+                     if (threadIdx.x < 8) x = K_j().vec<float4>(3, 0);
+                     if (is_thread(33)) x = K_j().vec<float4>(3, 0);  // @read by the other warp
+                     (void)x;
+                 },
+                 {.fault = Fault::race, .first = {33, "read by the other warp"}, .second = {0, "lanes' writes"}});
 }
 
 // Read as a vector, they share a note; who wrote which is still known.
 TEST(Race, ElementOfAVectorThatFourLanesWrote) {
-    checks.expect(kTwoWarps,
-                  [] {
-                      if (threadIdx.x < 4) K_j()(3, int(threadIdx.x)) = 0.0f;  // @a lane's write
-                      __syncwarp();
-                      float4 x{};
-                      if (threadIdx.x < 8) x = K_j().vec<float4>(3, 0);
-                      (void)x;
-                      if (is_thread(33)) K_j()(3, 2) = 1.0f;  // @write by the other warp
-                  },
-                  {.fault = Fault::race, .first = {33, "write by the other warp"}, .second = {2, "a lane's write"}});
+    expect_fault(kTwoWarps,
+                 [] {
+                     if (threadIdx.x < 4) K_j()(3, int(threadIdx.x)) = 0.0f;  // @a lane's write
+                     __syncwarp();
+                     float4 x{};
+                     if (threadIdx.x < 8) x = K_j().vec<float4>(3, 0);
+                     (void)x;
+                     if (is_thread(33)) K_j()(3, 2) = 1.0f;  // @write by the other warp
+                 },
+                 {.fault = Fault::race, .first = {33, "write by the other warp"}, .second = {2, "a lane's write"}});
 }
 
 // Once many have read a vector, others read it unseen, but only until the next barrier.
 TEST(Race, VectorThatEverybodyReadBeforeItWasWrittenAgain) {
-    checks.expect(kTwoWarps,
-                  [] {
-                      float4 x{};
-                      if (is_thread(0)) K_j().vec<float4>(3, 0) = float4{};
-                      __syncthreads();
-                      x = K_j().vec<float4>(3, 0);
-                      __syncthreads();
-                      if (is_thread(0)) K_j().vec<float4>(3, 0) = float4{};  // @second write
-                      if (is_thread(33)) x = K_j().vec<float4>(3, 0);        // @read too soon
-                      (void)x;
-                  },
-                  {.fault = Fault::race, .first = {33, "read too soon"}, .second = {0, "second write"}});
-    checks.expect({.block = 32, .shared_bytes = kOneTile},
-                  [] {
-                      float4 x{};
-                      if (is_thread(0)) K_j().vec<float4>(3, 0) = float4{};
-                      __syncwarp();
-                      x = K_j().vec<float4>(3, 0);  // @read of the warp
-                      (void)x;
-                      keep(Order::shuffle);
-                      if (is_thread(31)) K_j()(3, 1) = 1.0f;  // @write too soon
-                  },
-                  {.fault = Fault::race, .first = {31, "write too soon"}, .second = {0, "read of the warp"}});
+    expect_fault(kTwoWarps,
+                 [] {
+                     float4 x{};
+                     if (is_thread(0)) K_j().vec<float4>(3, 0) = float4{};
+                     __syncthreads();
+                     x = K_j().vec<float4>(3, 0);
+                     __syncthreads();
+                     if (is_thread(0)) K_j().vec<float4>(3, 0) = float4{};  // @second write
+                     if (is_thread(33)) x = K_j().vec<float4>(3, 0);        // @read too soon
+                     (void)x;
+                 },
+                 {.fault = Fault::race, .first = {33, "read too soon"}, .second = {0, "second write"}});
+    expect_fault({.block = 32, .shared_bytes = kOneTile},
+                 [] {
+                     float4 x{};
+                     if (is_thread(0)) K_j().vec<float4>(3, 0) = float4{};
+                     __syncwarp();
+                     x = K_j().vec<float4>(3, 0);  // @read of the warp
+                     (void)x;
+                     keep(Order::shuffle);
+                     if (is_thread(31)) K_j()(3, 1) = 1.0f;  // @write too soon
+                 },
+                 {.fault = Fault::race, .first = {31, "write too soon"}, .second = {0, "read of the warp"}});
 }
 
 TEST(Race, VectorWhoseFirstElementHadMoreReaders) {
-    checks.expect({.block = 32, .shared_bytes = kOneTile},
-                  [] {
-                      if (threadIdx.x < 4) K_j()(3, int(threadIdx.x)) = 0.0f;
-                      __syncthreads();
-                      float first = 0;
-                      if (threadIdx.x < 2) first = K_j()(3, 0);
-                      float4 all{};
-                      if (is_thread(2) || is_thread(4)) all = K_j().vec<float4>(3, 0);  // @vector read
-                      (void)first, (void)all;
-                      keep(Order::shuffle);
-                      if (is_thread(2)) K_j()(3, 1) = 1.0f;  // @write by a reader
-                  },
-                  {.fault = Fault::race, .first = {2, "write by a reader"}, .second = {4, "vector read"}});
+    expect_fault({.block = 32, .shared_bytes = kOneTile},
+                 [] {
+                     if (threadIdx.x < 4) K_j()(3, int(threadIdx.x)) = 0.0f;
+                     __syncthreads();
+                     float first = 0;
+                     if (threadIdx.x < 2) first = K_j()(3, 0);
+                     float4 all{};
+                     if (is_thread(2) || is_thread(4)) all = K_j().vec<float4>(3, 0);  // @vector read
+                     (void)first, (void)all;
+                     keep(Order::shuffle);
+                     if (is_thread(2)) K_j()(3, 1) = 1.0f;  // @write by a reader
+                 },
+                 {.fault = Fault::race, .first = {2, "write by a reader"}, .second = {4, "vector read"}});
 }
 
 TEST(Race, CompoundAssignmentReadsAndWrites) {
-    checks.expect({.block = 2, .shared_bytes = kOneTile},
-                  [] {
-                      if (is_thread(0)) K_j()(1, 1) = 0.0f;
-                      __syncthreads();
-                      K_j()(1, 1) += 1.0f;  // @sum of all threads
-                  },
-                  {.fault = Fault::race,
-                   .first = {0, "sum of all threads"},  // thread 1 came to the barrier last and goes on first
-                   .second = {1, "sum of all threads"},
-                   .says = {"K_j(1, 1)"}});
+    expect_fault({.block = 2, .shared_bytes = kOneTile},
+                 [] {
+                     if (is_thread(0)) K_j()(1, 1) = 0.0f;
+                     __syncthreads();
+                     K_j()(1, 1) += 1.0f;  // @sum of all threads
+                 },
+                 {.fault = Fault::race,
+                  .first = {0, "sum of all threads"},  // thread 1 came to the barrier last and goes on first
+                  .second = {1, "sum of all threads"},
+                  .says = {"K_j(1, 1)"}});
 }
 
 TEST(Race, OrderOfExecutionDoesNotMatter) {
@@ -319,24 +315,24 @@ TEST(Race, OrderOfExecutionDoesNotMatter) {
 }
 
 TEST(Race, NamesBlockAndRowsAndColumnsOfTheTile) {
-    checks.expect({.grid = dim3(3, 2, 2), .block = 64, .shared_bytes = 3 * kOneTile},
-                  [] {
-                      SharedArena arena;
-                      const auto Q_i = arena.tile<float, 8, 8>("Q_i");
-                      const auto V_j = arena.tile<f16, 8, 8, 24>("V_j");  // padded rows
-                      if (is_thread(0)) Q_i(0, 0) = 0.0f;
-                      if (blockIdx.x == 2 && blockIdx.y == 1 && blockIdx.z == 1 && threadIdx.x % 32 == 7)
-                          V_j(6, 3) = f16(1.0f);  // @padded write
-                  },
-                  {.fault = Fault::race,
-                   .block = {2, 1, 1},
-                   .first = {39, "padded write"},
-                   .second = {7, "padded write"},
-                   .says = {"V_j(6, 3)"}});
+    expect_fault({.grid = dim3(3, 2, 2), .block = 64, .shared_bytes = 3 * kOneTile},
+                 [] {
+                     SharedArena arena;
+                     const auto Q_i = arena.tile<float, 8, 8>("Q_i");
+                     const auto V_j = arena.tile<f16, 8, 8, 24>("V_j");  // padded rows
+                     if (is_thread(0)) Q_i(0, 0) = 0.0f;
+                     if (blockIdx.x == 2 && blockIdx.y == 1 && blockIdx.z == 1 && threadIdx.x % 32 == 7)
+                         V_j(6, 3) = f16(1.0f);  // @padded write
+                 },
+                 {.fault = Fault::race,
+                  .block = {2, 1, 1},
+                  .first = {39, "padded write"},
+                  .second = {7, "padded write"},
+                  .says = {"V_j(6, 3)"}});
 }
 
 TEST(Race, SharedMatrixToo) {
-    checks.expect(
+    expect_fault(
         {.block = 64, .shared_bytes = kOneTile},
         [] {
             const auto S = SharedArena().matrix<float>("S", 4, 5);
@@ -375,11 +371,11 @@ TEST(Race, SyncwarpOfSomeLanesOrdersThoseAndNoOthers) {
     for (const unsigned mask : {0x0000ffffu, 0x00000006u, 0xffffffffu}) expect_clean(kTwoWarps, kernel(mask, 2));
     for (const auto& [mask, reader] :
          {std::pair{0x0000ffffu, 16u}, {0x0000fffbu, 2u}, {0xfffffffdu, 2u}, {0xffffu, 34u}})
-        checks.expect(kTwoWarps, kernel(mask, reader),
-                      {.fault = Fault::race,
-                       .first = {int(reader), "read after some met"},
-                       .second = {1, "write before some meet"},
-                       .says = {"K_j(0, 0)"}});
+        expect_fault(kTwoWarps, kernel(mask, reader),
+                     {.fault = Fault::race,
+                      .first = {int(reader), "read after some met"},
+                      .second = {1, "write before some meet"},
+                      .says = {"K_j(0, 0)"}});
 }
 
 TEST(Race, WhatSomeLanesLearnTheyPassOn) {
@@ -399,15 +395,15 @@ TEST(Race, WhatSomeLanesLearnTheyPassOn) {
 }
 
 TEST(Race, WhatALaneDoesAfterItMetOthersIsNotKnownToThem) {
-    checks.expect({.shared_bytes = kOneTile},
-                  [] {
-                      if (threadIdx.x < 16) __syncwarp(0x0000ffffu);
-                      if (is_thread(1)) K_j()(0, 0) = 1.0f;  // @write too late
-                      float x = 0;
-                      if (is_thread(2)) x = K_j()(0, 0);  // @read too early
-                      (void)x;
-                  },
-                  {.fault = Fault::race, .first = {2, "read too early"}, .second = {1, "write too late"}});
+    expect_fault({.shared_bytes = kOneTile},
+                 [] {
+                     if (threadIdx.x < 16) __syncwarp(0x0000ffffu);
+                     if (is_thread(1)) K_j()(0, 0) = 1.0f;  // @write too late
+                     float x = 0;
+                     if (is_thread(2)) x = K_j()(0, 0);  // @read too early
+                     (void)x;
+                 },
+                 {.fault = Fault::race, .first = {2, "read too early"}, .second = {1, "write too late"}});
 }
 
 TEST(Race, ReadersThatSomeLanesCollectedMayBeOverwritten) {
@@ -424,8 +420,8 @@ TEST(Race, ReadersThatSomeLanesCollectedMayBeOverwritten) {
         };
     };
     expect_clean({.shared_bytes = kOneTile}, kernel(0x001000ffu));
-    checks.expect({.shared_bytes = kOneTile}, kernel(0x000000ffu),
-                  {.fault = Fault::race, .first = {0, "overwritten"}, .second = {20, "read by nine"}});
+    expect_fault({.shared_bytes = kOneTile}, kernel(0x000000ffu),
+                 {.fault = Fault::race, .first = {0, "overwritten"}, .second = {20, "read by nine"}});
 }
 
 }  // namespace

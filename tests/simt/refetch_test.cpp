@@ -11,8 +11,6 @@
 namespace simt::testing {
 namespace {
 
-const FaultChecks checks("refetch_test.cpp");
-
 using Refetch = OnHopper;
 
 /// Q and K, of zeros: tiles of 128 queries and of 64 keys, 64 columns.
@@ -145,8 +143,8 @@ void expect_told(Slip slip, int keys, Fault fault, const char* first, const char
         ASSERT_TRUE(error);
         const MachineError::Report& report = error->report();
         EXPECT_EQ(report.fault, fault) << error->what();
-        EXPECT_EQ(report.first.site.text(), checks.place(first)) << error->what();
-        EXPECT_EQ(report.second.site.text(), checks.place(second)) << error->what();
+        EXPECT_EQ(report.first.site.text(), place(first)) << error->what();
+        EXPECT_EQ(report.second.site.text(), place(second)) << error->what();
         for (const std::string& words : says)
             EXPECT_NE(std::string(error->what()).find(words), std::string::npos) << words << "\n" << error->what();
     }
@@ -175,7 +173,7 @@ template <int Stages>
 void expect_read(Slip slip, int keys) {
     expect_told<Stages>(slip, keys, Fault::race, "fetched again", "read by products",
                         {"thread 256 writes Q_i(", "which the products of warp ",
-                         "may still read, set off at " + checks.place("read by products")});
+                         "may still read, set off at " + place("read by products")});
 }
 
 TEST_F(Refetch, NobodyWaits) {
@@ -220,8 +218,8 @@ TEST_F(Refetch, WhoHasLetGoStoresThere) {
     const Problem problem{.tiles = 2, .keys = 2};
     const auto error = fault_of(kShape<2>, persistent<2>(Slip::released_while_storing, problem));
     ASSERT_TRUE(error);
-    EXPECT_EQ(error->report().first.site.text(), checks.place("fetched again")) << error->what();
-    EXPECT_EQ(error->report().second.site.text(), checks.place("stored late")) << error->what();
+    EXPECT_EQ(error->report().first.site.text(), place("fetched again")) << error->what();
+    EXPECT_EQ(error->report().second.site.text(), place("stored late")) << error->what();
 }
 
 template <int Stages>

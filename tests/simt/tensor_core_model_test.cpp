@@ -8,8 +8,6 @@
 namespace simt::testing {
 namespace {
 
-const FaultChecks checks("tensor_core_model_test.cpp");
-
 constexpr Shape kOneWarp{.block = 32, .shared_bytes = 32 * 16};
 constexpr Shape kTwoWarps{.block = 64, .shared_bytes = 32 * 16};
 
@@ -36,11 +34,11 @@ auto store_then_load(bool barrier) {
 
 TEST(Ldmatrix, NeedsABarrierAfterTheStoresOfOtherLanes) {
     expect_clean(kOneWarp, store_then_load(true));
-    checks.expect(kOneWarp, store_then_load(false),
-                  {.fault = Fault::race,
-                   .first = {0, "row load"},
-                   .second = {31, "row store"},
-                   .says = {"thread 0 reads K_j(0, 0), which thread 31 wrote", "__syncwarp()"}});
+    expect_fault(kOneWarp, store_then_load(false),
+                 {.fault = Fault::race,
+                  .first = {0, "row load"},
+                  .second = {31, "row store"},
+                  .says = {"thread 0 reads K_j(0, 0), which thread 31 wrote", "__syncwarp()"}});
 }
 
 TEST(Ldmatrix, NeedsABarrierBeforeTheRowsAreOverwritten) {
@@ -56,11 +54,11 @@ TEST(Ldmatrix, NeedsABarrierBeforeTheRowsAreOverwritten) {
     };
     expect_clean(kOneWarp, kernel(true));
 
-    checks.expect(kOneWarp, kernel(false),
-                  {.fault = Fault::race,
-                   .first = {31, "early store"},
-                   .second = {0, "early load"},
-                   .says = {"thread 31 writes K_j(31, 4), which thread 0 read"}});
+    expect_fault(kOneWarp, kernel(false),
+                 {.fault = Fault::race,
+                  .first = {31, "early store"},
+                  .second = {0, "early load"},
+                  .says = {"thread 31 writes K_j(31, 4), which thread 0 read"}});
 }
 
 TEST(Ldmatrix, NamesTheThreadWhoseRowIsUninitialised) {
@@ -70,8 +68,8 @@ TEST(Ldmatrix, NamesTheThreadWhoseRowIsUninitialised) {
         FragmentB<f16> b;
         ldmatrix(b, K_j().vec<Row>(lane(), 0));  // @hollow load
     };
-    checks.expect(kOneWarp, kernel,
-                  {.fault = Fault::uninitialised_read, .first = {13, "hollow load"}, .says = {"K_j(13, 0)"}});
+    expect_fault(kOneWarp, kernel,
+                 {.fault = Fault::uninitialised_read, .first = {13, "hollow load"}, .says = {"K_j(13, 0)"}});
 }
 
 TEST(Ldmatrix, WatchesEveryElementOfARow) {
@@ -108,8 +106,8 @@ TEST(Ldmatrix, RowsLieAtMultiplesOf16Bytes) {
         std::uint32_t registers[1];
         ldmatrix(registers, tile.vec<Row>(lane() % 8, 0));  // @crooked load
     };
-    checks.expect(kOneWarp, kernel,
-                  {.fault = Fault::misaligned, .first = {1, "crooked load"}, .says = {"V_j(1, 0)", "16 bytes"}});
+    expect_fault(kOneWarp, kernel,
+                 {.fault = Fault::misaligned, .first = {1, "crooked load"}, .says = {"V_j(1, 0)", "16 bytes"}});
 }
 
 TEST(Ldmatrix, DoesNotReadWhatACopyIsFilling) {
@@ -122,11 +120,11 @@ TEST(Ldmatrix, DoesNotReadWhatACopyIsFilling) {
         FragmentA<f16> a;
         ldmatrix(a, K_j().vec<Row>(31 - lane(), 0));  // @hasty load
     };
-    checks.expect(kOneWarp, kernel,
-                  {.fault = Fault::copy_in_flight,
-                   .first = {0, "hasty load"},
-                   .second = {31, "filling copy"},
-                   .says = {"thread 0 reads K_j(31, 0)", "thread 31 must call wait_copies<0>() first"}});
+    expect_fault(kOneWarp, kernel,
+                 {.fault = Fault::copy_in_flight,
+                  .first = {0, "hasty load"},
+                  .second = {31, "filling copy"},
+                  .says = {"thread 0 reads K_j(31, 0)", "thread 31 must call wait_copies<0>() first"}});
 }
 
 // --- the whole warp -------------------------------------------------------------------------------------------------
@@ -139,11 +137,11 @@ TEST(WholeWarp, LanesThatGoToABarrierInstead) {
         if (lane() < 16) mma_m16n8k16(d, a, b);  // @half mma
         __syncthreads();                         // @half barrier
     };
-    checks.expect(kOneWarp, kernel,
-                  {.fault = Fault::deadlock,
-                   .first = {0, "half mma"},
-                   .second = {16, "half barrier"},
-                   .says = {"waits in mma.sync for lanes 0xffff0000"}});
+    expect_fault(kOneWarp, kernel,
+                 {.fault = Fault::deadlock,
+                  .first = {0, "half mma"},
+                  .second = {16, "half barrier"},
+                  .says = {"waits in mma.sync for lanes 0xffff0000"}});
 }
 
 TEST(WholeWarp, LanesThatMeetAnotherInstruction) {
@@ -154,22 +152,22 @@ TEST(WholeWarp, LanesThatMeetAnotherInstruction) {
         else
             ldmatrix(registers, K_j().vec<Row>(lane(), 0));  // @second half
     };
-    checks.expect(kOneWarp, kernel,
-                  {.fault = Fault::collective_divergence,
-                   .first = {16, "second half"},
-                   .second = {0, "first half"},
-                   .says = {"lane 16 calls ldmatrix", "lane 0 waits in ldmatrix", "on another line"}});
+    expect_fault(kOneWarp, kernel,
+                 {.fault = Fault::collective_divergence,
+                  .first = {16, "second half"},
+                  .second = {0, "first half"},
+                  .says = {"lane 16 calls ldmatrix", "lane 0 waits in ldmatrix", "on another line"}});
 
     const auto sizes = [] {
         std::uint32_t one[1], two[2];
         const auto row = [] { return K_j().vec<Row>(0, 0); };
         lane() < 16 ? ldmatrix(one, row()) : ldmatrix(two, row());  // @two sizes
     };
-    checks.expect(kOneWarp, sizes,
-                  {.fault = Fault::collective_divergence,
-                   .first = {16, "two sizes"},
-                   .second = {0, "two sizes"},
-                   .says = {"lane 0 waits in ldmatrix with mask 0xffffffff, in another form"}});
+    expect_fault(kOneWarp, sizes,
+                 {.fault = Fault::collective_divergence,
+                  .first = {16, "two sizes"},
+                  .second = {0, "two sizes"},
+                  .says = {"lane 0 waits in ldmatrix with mask 0xffffffff, in another form"}});
 }
 
 TEST(WholeWarp, LanesThatHaveReturned) {
@@ -178,10 +176,10 @@ TEST(WholeWarp, LanesThatHaveReturned) {
         FragmentC d{};
         mma_m16n8k16(d, FragmentA<bf16>{}, FragmentB<bf16>{});  // @deserted mma
     };
-    checks.expect(kTwoWarps, kernel,
-                  {.fault = Fault::invalid_collective,
-                   .first = {0, "deserted mma"},
-                   .says = {"mma.sync of warp 0 without lanes 0xc0000000", "multiple of 32 threads"}});
+    expect_fault(kTwoWarps, kernel,
+                 {.fault = Fault::invalid_collective,
+                  .first = {0, "deserted mma"},
+                  .says = {"mma.sync of warp 0 without lanes 0xc0000000", "multiple of 32 threads"}});
 }
 
 TEST(WholeWarp, LanesThatNeverWere) {
@@ -192,10 +190,10 @@ TEST(WholeWarp, LanesThatNeverWere) {
         ldmatrix(b, K_j().vec<Row>(lane() % 16, 0));  // @small block
     };
     const Shape shape{.block = 16, .shared_bytes = kOneWarp.shared_bytes};
-    checks.expect(shape, kernel,
-                  {.fault = Fault::invalid_collective,
-                   .first = {15, "small block"},
-                   .says = {"ldmatrix of warp 0 without lanes 0xffff0000"}});
+    expect_fault(shape, kernel,
+                 {.fault = Fault::invalid_collective,
+                  .first = {15, "small block"},
+                  .says = {"ldmatrix of warp 0 without lanes 0xffff0000"}});
 }
 
 // --- devices --------------------------------------------------------------------------------------------------------
@@ -213,22 +211,22 @@ TEST(TensorCoreDevices, OldOnesLackTheInstructions) {
     };
     for (const char* old : {"gtx1080", "v100"}) {
         const ScopedCpuDevice device(device_from(device_profile(old)));
-        checks.expect(kOneWarp, load,
-                      {.fault = Fault::unsupported,
-                       .first = {31, "old load"},
-                       .says = {"faulty_kernel needs ldmatrix, which " + cpu_device().name +
-                                " does not have; these have: t4, "}});
-        checks.expect(kOneWarp, multiply,
-                      {.fault = Fault::unsupported,
-                       .first = {0, "old mma"},
-                       .says = {"faulty_kernel needs mma.m16n8k16, which " + cpu_device().name + " does not have"}});
+        expect_fault(kOneWarp, load,
+                     {.fault = Fault::unsupported,
+                      .first = {31, "old load"},
+                      .says = {"faulty_kernel needs ldmatrix, which " + cpu_device().name +
+                               " does not have; these have: t4, "}});
+        expect_fault(kOneWarp, multiply,
+                     {.fault = Fault::unsupported,
+                      .first = {0, "old mma"},
+                      .says = {"faulty_kernel needs mma.m16n8k16, which " + cpu_device().name + " does not have"}});
     }
     const ScopedCpuDevice t4(device_from(device_profile("t4")));
     expect_clean(kOneWarp, load);
-    checks.expect(kOneWarp, multiply,
-                  {.fault = Fault::unsupported,
-                   .first = {0, "old mma"},
-                   .says = {"mma.m16n8k16, which NVIDIA T4 does not have"}});
+    expect_fault(kOneWarp, multiply,
+                 {.fault = Fault::unsupported,
+                  .first = {0, "old mma"},
+                  .says = {"mma.m16n8k16, which NVIDIA T4 does not have"}});
 }
 
 // --- counters -------------------------------------------------------------------------------------------------------

@@ -8,8 +8,6 @@
 namespace simt::testing {
 namespace {
 
-const FaultChecks checks("tma_load_model_test.cpp");
-
 using TmaLoads = TmaModel;
 using BulkLoads = TmaModel;
 
@@ -56,7 +54,7 @@ auto load_and_read(Slip slip, TensorMap<const float, 2> map, float* seen) {
 void expect_of_load(Slip slip, const Expected& expected) {
     Numbers K("K");
     float seen[64];
-    checks.expect(kTwoWarps, load_and_read(slip, K.map(), seen), expected);
+    expect_fault(kTwoWarps, load_and_read(slip, K.map(), seen), expected);
 }
 
 TEST_F(TmaLoads, ComeToThoseWhoWait) {
@@ -133,14 +131,14 @@ TEST_F(TmaLoads, BarriersUsedBeforeAllKnowThem) {
 /// Thread 0 loads with this tile, map and place.
 template <class Load>
 void expect_load_refused(Load load, Fault fault, const char* mark, const std::vector<std::string>& says) {
-    checks.expect(kTwoWarps,
-                  [=] {
-                      const Tiles t;
-                      t.make_barriers();
-                      if (is_thread(0)) load(t);
-                      __syncthreads();
-                  },
-                  {.fault = fault, .first = {0, mark}, .says = says});
+    expect_fault(kTwoWarps,
+                 [=] {
+                     const Tiles t;
+                     t.make_barriers();
+                     if (is_thread(0)) load(t);
+                     __syncthreads();
+                 },
+                 {.fault = fault, .first = {0, mark}, .says = says});
 }
 
 TEST_F(TmaLoads, MapsThatDoNotFitTheTile) {
@@ -179,20 +177,20 @@ TEST_F(TmaLoads, MapsThatDoNotFitTheTile) {
 TEST_F(TmaLoads, ToATileThatIsNotAligned) {
     Numbers K("K");
     const auto map = K.map(R, Swizzle::none);
-    checks.expect(kTwoWarps,
-                  [=] {
-                      SharedArena arena;
-                      const auto full = arena.barriers<1>("full");
-                      const auto tile = arena.tile<float, R, C>("V_j");
-                      if (!is_thread(0)) return;
-                      full[0].init(1);
-                      publish_barriers();
-                      full[0].arrive_expecting(kBytes);
-                      tma_load(tile, map, {0, 0}, full[0]);  // @askew
-                  },
-                  {.fault = Fault::misaligned,
-                   .first = {0, "askew"},
-                   .says = {"V_j(0, 0)", "16 bytes beyond a multiple of 128", "panel tiles"}});
+    expect_fault(kTwoWarps,
+                 [=] {
+                     SharedArena arena;
+                     const auto full = arena.barriers<1>("full");
+                     const auto tile = arena.tile<float, R, C>("V_j");
+                     if (!is_thread(0)) return;
+                     full[0].init(1);
+                     publish_barriers();
+                     full[0].arrive_expecting(kBytes);
+                     tma_load(tile, map, {0, 0}, full[0]);  // @askew
+                 },
+                 {.fault = Fault::misaligned,
+                  .first = {0, "askew"},
+                  .says = {"V_j(0, 0)", "16 bytes beyond a multiple of 128", "panel tiles"}});
 }
 
 TEST_F(TmaLoads, FromAColumnThatIsNotAligned) {
@@ -209,13 +207,13 @@ TEST_F(TmaLoads, OnADeviceWithoutTma) {
     const ScopedCpuDevice ampere(device_from(device_profile("a100")));
     Numbers K("K");
     const auto map = K.map();
-    checks.expect(kTwoWarps,
-                  [=] {
-                      prefetch_map(map);  // @no accelerator
-                  },
-                  {.fault = Fault::unsupported,
-                   .first = {0, "no accelerator"},
-                   .says = {"the tensor memory accelerator (TMA)", "A100"}});
+    expect_fault(kTwoWarps,
+                 [=] {
+                     prefetch_map(map);  // @no accelerator
+                 },
+                 {.fault = Fault::unsupported,
+                  .first = {0, "no accelerator"},
+                  .says = {"the tensor memory accelerator (TMA)", "A100"}});
 }
 
 /// One thread loads tile after tile into two stages, another warp reads them.
@@ -258,8 +256,8 @@ TEST_F(TmaLoads, AStageIsRefilledBeforeItWasRead) {
         ASSERT_TRUE(error) << int(slip);
         const MachineError::Report& report = error->report();
         EXPECT_EQ(report.fault, Fault::race) << error->what();
-        EXPECT_EQ(report.first.site.text(), checks.place("ring load")) << error->what();
-        EXPECT_EQ(report.second.site.text(), checks.place("ring read")) << error->what();
+        EXPECT_EQ(report.first.site.text(), place("ring load")) << error->what();
+        EXPECT_EQ(report.second.site.text(), place("ring read")) << error->what();
         EXPECT_NE(std::string(error->what()).find("thread 0 writes K_j("), std::string::npos) << error->what();
     }
 }
@@ -267,7 +265,7 @@ TEST_F(TmaLoads, AStageIsRefilledBeforeItWasRead) {
 TEST_F(TmaLoads, AStageIsRefilledBeforeItHasCome) {
     Numbers K("K");
     std::vector<float> sums(32);
-    checks.expect(
+    expect_fault(
         kTwoWarps, ring(RingSlip::no_wait_for_empty, K.map(), sums.data()),
         {.fault = Fault::barrier_misuse,
          .first = {0, "ring expectation"},
@@ -294,27 +292,27 @@ TEST_F(TmaLoads, OverAStoreThatWasNotShown) {
         };
     };
     expect_clean(kTwoWarps, kernel(true));
-    checks.expect(kTwoWarps, kernel(false),
-                  {.fault = Fault::unseen_by_agent,
-                   .first = {0, "load over it"},
-                   .second = {40, "cleared"},
-                   .says = {"overwrites K_j(2, 5)", "show_to_async()"}});
+    expect_fault(kTwoWarps, kernel(false),
+                 {.fault = Fault::unseen_by_agent,
+                  .first = {0, "load over it"},
+                  .second = {40, "cleared"},
+                  .says = {"overwrites K_j(2, 5)", "show_to_async()"}});
 }
 
 TEST_F(TmaLoads, NobodyWaitsFor) {
     Numbers K("K");
     const auto map = K.map();
-    checks.expect(kTwoWarps,
-                  [=] {
-                      const Tiles t;
-                      t.make_barriers();
-                      if (!is_thread(0)) return;
-                      t.full[1].arrive_expecting(kBytes);
-                      tma_load(t.tile(1), map, {0, 0}, t.full[1]);  // @left behind
-                  },
-                  {.fault = Fault::copy_not_awaited,
-                   .first = {0, "left behind"},
-                   .says = {"tma_load of K to K_j(16, 0)", "full[1]"}});
+    expect_fault(kTwoWarps,
+                 [=] {
+                     const Tiles t;
+                     t.make_barriers();
+                     if (!is_thread(0)) return;
+                     t.full[1].arrive_expecting(kBytes);
+                     tma_load(t.tile(1), map, {0, 0}, t.full[1]);  // @left behind
+                 },
+                 {.fault = Fault::copy_not_awaited,
+                  .first = {0, "left behind"},
+                  .says = {"tma_load of K to K_j(16, 0)", "full[1]"}});
 }
 
 TEST_F(TmaLoads, SourceOverwrittenUnderWay) {
@@ -336,44 +334,43 @@ TEST_F(TmaLoads, SourceOverwrittenUnderWay) {
         };
     };
     expect_clean(kTwoWarps, kernel(true));
-    checks.expect(kTwoWarps, kernel(false),
-                  {.fault = Fault::global_race,
-                   .first = {50, "write of a source"},
-                   .second = {0, "copy of a source"},
-                   .says = {"thread 50 writes K(3, 7), which an asynchronous copy of thread 0 is still reading"}});
+    expect_fault(kTwoWarps, kernel(false),
+                 {.fault = Fault::global_race,
+                  .first = {50, "write of a source"},
+                  .second = {0, "copy of a source"},
+                  .says = {"thread 50 writes K(3, 7), which an asynchronous copy of thread 0 is still reading"}});
 }
 
 TEST_F(TmaLoads, SourceOverwrittenByOneWhoWaitedForAnotherCopy) {
     Numbers K("K");
     const auto map = K.map();
     const auto view = K.view<2>();
-    checks.expect(
-        kTwoWarps,
-        [=] {
-            const Tiles t;
-            t.make_barriers();
-            if (is_thread(0)) {
-                t.full[0].arrive_expecting(kBytes);
-                t.full[1].arrive_expecting(kBytes);
-                tma_load(t.tile(0), map, {0, 0}, t.full[0]);  // @one copy
-                tma_load(t.tile(1), map, {R, 0}, t.full[1]);
-                t.full[0].wait(0);
-            }
-            if (is_thread(50)) {
-                t.full[1].wait(0);
-                view(3, 7) = 1.0f;  // @write of another
-            }
-        },
-        {.fault = Fault::global_race,
-         .first = {50, "write of another"},
-         .says = {"thread 50 writes K(3, 7), which a copy set off at " + checks.place("one copy") + " read"}});
+    expect_fault(kTwoWarps,
+                 [=] {
+                     const Tiles t;
+                     t.make_barriers();
+                     if (is_thread(0)) {
+                         t.full[0].arrive_expecting(kBytes);
+                         t.full[1].arrive_expecting(kBytes);
+                         tma_load(t.tile(0), map, {0, 0}, t.full[0]);  // @one copy
+                         tma_load(t.tile(1), map, {R, 0}, t.full[1]);
+                         t.full[0].wait(0);
+                     }
+                     if (is_thread(50)) {
+                         t.full[1].wait(0);
+                         view(3, 7) = 1.0f;  // @write of another
+                     }
+                 },
+                 {.fault = Fault::global_race,
+                  .first = {50, "write of another"},
+                  .says = {"thread 50 writes K(3, 7), which a copy set off at " + place("one copy") + " read"}});
 }
 
 TEST_F(TmaLoads, SourceThatNoKernelWrote) {
     Numbers W("W");
     const auto garbage = expect_kernels_to_write(W.base, kTensorRows * C * sizeof(float), sizeof(float));
     const auto map = W.map();
-    checks.expect(
+    expect_fault(
         kTwoWarps,
         [=] {
             const Tiles t;
@@ -401,17 +398,17 @@ TEST_F(TmaLoads, ARingOfTwo) {
 
 template <class Load>
 void expect_bulk_load_refused(Load load, Fault fault, const char* mark, const std::vector<std::string>& says) {
-    checks.expect(kTwoWarps,
-                  [=] {
-                      SharedArena arena;
-                      const auto row = arena.tile<float, 1, 64>("lse");
-                      const auto full = arena.barriers<1>("full");
-                      if (!is_thread(0)) return;
-                      full[0].init(1);
-                      publish_barriers();
-                      load(row, full[0]);
-                  },
-                  {.fault = fault, .first = {0, mark}, .says = says});
+    expect_fault(kTwoWarps,
+                 [=] {
+                     SharedArena arena;
+                     const auto row = arena.tile<float, 1, 64>("lse");
+                     const auto full = arena.barriers<1>("full");
+                     if (!is_thread(0)) return;
+                     full[0].init(1);
+                     publish_barriers();
+                     load(row, full[0]);
+                 },
+                 {.fault = fault, .first = {0, mark}, .says = says});
 }
 
 TEST_F(BulkLoads, MustFit) {

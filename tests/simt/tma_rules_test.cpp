@@ -12,8 +12,6 @@
 namespace simt::testing {
 namespace {
 
-const FaultChecks checks("tma_rules_test.cpp");
-
 /// [2, 3, 50, 64] of 16-bit elements, at address 1024.
 TensorArgument sound() {
     return {.name = "K",
@@ -170,58 +168,58 @@ TEST(Panels, KeepEveryElementApart) {
 }
 
 TEST(Panels, MessagesNameRowsAndColumns) {
-    checks.expect(kPanels,
-                  [] {
-                      const auto tile = panels();
-                      if (threadIdx.x == 3) tile(13, 37) = 1.0f;  // @panel write
-                      float x = 0;
-                      if (threadIdx.x == 50) x = tile(13, 37);  // @panel read
-                      (void)x;
-                  },
-                  {.fault = Fault::race,
-                   .first = {50, "panel read"},
-                   .second = {3, "panel write"},
-                   .says = {"thread 50 reads K_j(13, 37), which thread 3 wrote"}});
-    checks.expect(kPanels,
-                  [] {
-                      const auto stage = panels().rows_from<8>(8);
-                      const float x = stage(1, 62);  // @unwritten panel
-                      (void)x;
-                  },
-                  {.fault = Fault::uninitialised_read,
-                   .first = {0, "unwritten panel"},
-                   .says = {"K_j(9, 62), which nobody has written"}});
+    expect_fault(kPanels,
+                 [] {
+                     const auto tile = panels();
+                     if (threadIdx.x == 3) tile(13, 37) = 1.0f;  // @panel write
+                     float x = 0;
+                     if (threadIdx.x == 50) x = tile(13, 37);  // @panel read
+                     (void)x;
+                 },
+                 {.fault = Fault::race,
+                  .first = {50, "panel read"},
+                  .second = {3, "panel write"},
+                  .says = {"thread 50 reads K_j(13, 37), which thread 3 wrote"}});
+    expect_fault(kPanels,
+                 [] {
+                     const auto stage = panels().rows_from<8>(8);
+                     const float x = stage(1, 62);  // @unwritten panel
+                     (void)x;
+                 },
+                 {.fault = Fault::uninitialised_read,
+                  .first = {0, "unwritten panel"},
+                  .says = {"K_j(9, 62), which nobody has written"}});
 }
 
 TEST(Panels, HaveEnds) {
-    checks.expect(kPanels,
-                  [] {
-                      panels()(3, 64) = 1.0f;  // @beyond the panels
-                  },
-                  {.fault = Fault::out_of_bounds,
-                   .first = {0, "beyond the panels"},
-                   .says = {"K_j(3, 64) lies outside the tile of 16 rows and 64 columns"}});
-    checks.expect(kPanels,
-                  [] {
-                      panels().vec<float4>(3, 30) = make_float4(0, 0, 0, 0);  // @askew in a panel
-                  },
-                  {.fault = Fault::misaligned,
-                   .first = {0, "askew in a panel"},
-                   .says = {"K_j(3, 30) is not aligned to 16 bytes"}});
-    checks.expect(kPanels,
-                  [] {
-                      panels().rows_from<8>(4)(0, 0) = 1.0f;  // @between patterns
-                  },
-                  {.fault = Fault::misaligned,
-                   .first = {0, "between patterns"},
-                   .says = {"K_j.rows_from<8>(4) begins between two patterns", "multiple of 8 rows"}});
-    checks.expect(kPanels,
-                  [] {
-                      panels().rows_from<8>(16)(0, 0) = 1.0f;  // @a stage too far
-                  },
-                  {.fault = Fault::out_of_bounds,
-                   .first = {0, "a stage too far"},
-                   .says = {"K_j.rows_from<8>(16) lies outside the tile of 16 rows"}});
+    expect_fault(kPanels,
+                 [] {
+                     panels()(3, 64) = 1.0f;  // @beyond the panels
+                 },
+                 {.fault = Fault::out_of_bounds,
+                  .first = {0, "beyond the panels"},
+                  .says = {"K_j(3, 64) lies outside the tile of 16 rows and 64 columns"}});
+    expect_fault(kPanels,
+                 [] {
+                     panels().vec<float4>(3, 30) = make_float4(0, 0, 0, 0);  // @askew in a panel
+                 },
+                 {.fault = Fault::misaligned,
+                  .first = {0, "askew in a panel"},
+                  .says = {"K_j(3, 30) is not aligned to 16 bytes"}});
+    expect_fault(kPanels,
+                 [] {
+                     panels().rows_from<8>(4)(0, 0) = 1.0f;  // @between patterns
+                 },
+                 {.fault = Fault::misaligned,
+                  .first = {0, "between patterns"},
+                  .says = {"K_j.rows_from<8>(4) begins between two patterns", "multiple of 8 rows"}});
+    expect_fault(kPanels,
+                 [] {
+                     panels().rows_from<8>(16)(0, 0) = 1.0f;  // @a stage too far
+                 },
+                 {.fault = Fault::out_of_bounds,
+                  .first = {0, "a stage too far"},
+                  .says = {"K_j.rows_from<8>(16) lies outside the tile of 16 rows"}});
 }
 
 TEST(Panels, BeginAtMultiplesOf1024) {
@@ -236,10 +234,10 @@ TEST(Panels, BeginAtMultiplesOf1024) {
     };
     const Shape shape{.shared_bytes = panel_bytes<float>(16, 32) + shared_bytes<float>(1, 4)};
     expect_clean(shape, carve(true));
-    checks.expect(shape, carve(false),
-                  {.fault = Fault::arena_overflow,
-                   .first = {0, "carved second"},
-                   .says = {"brings the total to 3072 bytes", "1008 are lost before it", "carve panel tiles first"}});
+    expect_fault(shape, carve(false),
+                 {.fault = Fault::arena_overflow,
+                  .first = {0, "carved second"},
+                  .says = {"brings the total to 3072 bytes", "1008 are lost before it", "carve panel tiles first"}});
     expect_clean({.shared_bytes = 3072}, carve(false));
 }
 

@@ -7,8 +7,6 @@
 namespace simt::testing {
 namespace {
 
-const FaultChecks checks("tma_store_model_test.cpp");
-
 using TmaStores = TmaModel;
 using TmaAdditions = TmaModel;
 
@@ -56,7 +54,7 @@ auto fill_and_store(StoreSlip slip, TensorMap<float, 2> map) {
 
 void expect_of_stores(StoreSlip slip, const Expected& expected) {
     Numbers O("O");
-    checks.expect(kTwoWarps, fill_and_store(slip, O.map<float>()), expected);
+    expect_fault(kTwoWarps, fill_and_store(slip, O.map<float>()), expected);
 }
 
 TEST_F(TmaStores, Arrive) {
@@ -83,18 +81,18 @@ TEST_F(TmaStores, WithoutABarrierBefore) {
                       .first = {0, "store"},
                       .says = {"thread 0 reads K_j("}});
     const auto map = O.map<float>();
-    checks.expect(kTwoWarps,
-                  [=] {
-                      const Tiles t;
-                      const int thread = int(threadIdx.x);
-                      for (int r = thread / 32; r < R; r += 2) t.all(r, thread % 32) = 1.0f;  // @unordered fill
-                      show_to_async();
-                      if (is_thread(63)) tma_store(map, {0, 0}, t.tile(0));  // @unordered store
-                  },
-                  {.fault = Fault::race,
-                   .first = {63, "unordered store"},
-                   .second = {0, "unordered fill"},
-                   .says = {"thread 63 reads K_j(0, 0), which thread 0 wrote", "no barrier lies between"}});
+    expect_fault(kTwoWarps,
+                 [=] {
+                     const Tiles t;
+                     const int thread = int(threadIdx.x);
+                     for (int r = thread / 32; r < R; r += 2) t.all(r, thread % 32) = 1.0f;  // @unordered fill
+                     show_to_async();
+                     if (is_thread(63)) tma_store(map, {0, 0}, t.tile(0));  // @unordered store
+                 },
+                 {.fault = Fault::race,
+                  .first = {63, "unordered store"},
+                  .second = {0, "unordered fill"},
+                  .says = {"thread 63 reads K_j(0, 0), which thread 0 wrote", "no barrier lies between"}});
 }
 
 TEST_F(TmaStores, OfATileWithAHole) {
@@ -108,7 +106,7 @@ TEST_F(TmaStores, BufferReusedTooEarly) {
         expect_of_stores(slip, {.fault = Fault::race,
                                 .first = {31, "fill"},
                                 .says = {"thread 31 writes K_j(0, 31), which a bulk store of thread 0 may still read",
-                                         "set off at " + checks.place("store")}});
+                                         "set off at " + place("store")}});
 }
 
 TEST_F(TmaStores, NeverWaitedFor) {
@@ -159,7 +157,7 @@ TEST_F(TmaStores, ReadInGlobalMemoryTooEarly) {
         });
     };
     expect_clean(kTwoWarps, read_after(true));
-    checks.expect(
+    expect_fault(
         kTwoWarps, read_after(false),
         {.fault = Fault::global_race,
          .first = {33, "read of the target"},
@@ -170,16 +168,16 @@ TEST_F(TmaStores, ReadInGlobalMemoryTooEarly) {
 TEST_F(TmaStores, ThatMeetUnderWay) {
     Numbers O("O");
     const auto map = O.map<float>();
-    checks.expect(kTwoWarps,
-                  store_and(map,
-                            [=](const Tiles& t) {
-                                if (!is_thread(0)) return;
-                                tma_store(map, {8, 0}, t.tile(0));  // @second store
-                            }),
-                  {.fault = Fault::global_race,
-                   .first = {0, "second store"},
-                   .second = {0, "first store"},
-                   .says = {"thread 0 writes O(8, 0), which a bulk store of thread 0 is still writing"}});
+    expect_fault(kTwoWarps,
+                 store_and(map,
+                           [=](const Tiles& t) {
+                               if (!is_thread(0)) return;
+                               tma_store(map, {8, 0}, t.tile(0));  // @second store
+                           }),
+                 {.fault = Fault::global_race,
+                  .first = {0, "second store"},
+                  .second = {0, "first store"},
+                  .says = {"thread 0 writes O(8, 0), which a bulk store of thread 0 is still writing"}});
 }
 
 TEST_F(TmaStores, AtTheEdges) {
@@ -189,36 +187,36 @@ TEST_F(TmaStores, AtTheEdges) {
     narrow.extents[1] = 25;  // of rows that lie 28 apart
     const auto map = O.map<float>();
     const auto ragged = tensor_map<float, 2>(narrow, {R, C}, Swizzle::b128);
-    checks.expect(kTwoWarps,
-                  store_and(map,
-                            [=](const Tiles& t) {
-                                if (!is_thread(0)) return;
-                                tma_store(map, {-8, 0}, t.tile(0));  // @before the tensor
-                            }),
-                  {.fault = Fault::out_of_bounds,
-                   .first = {0, "before the tensor"},
-                   .says = {"begins before the tensor: at -8 in dimension 0", "loads may begin before"}});
-    checks.expect(kTwoWarps,
-                  store_and(map,
-                            [=](const Tiles& t) {
-                                if (!is_thread(0)) return;
-                                tma_add(ragged, {0, 0}, t.tile(0));  // @beyond the row
-                            }),
-                  {.fault = Fault::out_of_bounds,
-                   .first = {0, "beyond the row"},
-                   .says = {"tma_add of N", "rows of 25 elements, which end 4 bytes after a multiple of 16",
-                            "the next 3 elements"}});
+    expect_fault(kTwoWarps,
+                 store_and(map,
+                           [=](const Tiles& t) {
+                               if (!is_thread(0)) return;
+                               tma_store(map, {-8, 0}, t.tile(0));  // @before the tensor
+                           }),
+                 {.fault = Fault::out_of_bounds,
+                  .first = {0, "before the tensor"},
+                  .says = {"begins before the tensor: at -8 in dimension 0", "loads may begin before"}});
+    expect_fault(kTwoWarps,
+                 store_and(map,
+                           [=](const Tiles& t) {
+                               if (!is_thread(0)) return;
+                               tma_add(ragged, {0, 0}, t.tile(0));  // @beyond the row
+                           }),
+                 {.fault = Fault::out_of_bounds,
+                  .first = {0, "beyond the row"},
+                  .says = {"tma_add of N", "rows of 25 elements, which end 4 bytes after a multiple of 16",
+                           "the next 3 elements"}});
 }
 
 TEST_F(TmaStores, FromTwoBlocksToOnePlace) {
     Numbers O("O");
     const Shape blocks{.grid = 2, .block = 64, .shared_bytes = kTwoWarps.shared_bytes};
-    checks.expect(blocks, store_and(O.map<float>(), [](const Tiles&) {}),
-                  {.fault = Fault::global_race,
-                   .block = {1, 0, 0},
-                   .first = {0, "last wait", BlockIndex{1, 0, 0}},
-                   .second = {0, "last wait", BlockIndex{0, 0, 0}},
-                   .says = {"block (1, 0, 0) writes O(0, 0), which block (0, 0, 0) writes"}});
+    expect_fault(blocks, store_and(O.map<float>(), [](const Tiles&) {}),
+                 {.fault = Fault::global_race,
+                  .block = {1, 0, 0},
+                  .first = {0, "last wait", BlockIndex{1, 0, 0}},
+                  .second = {0, "last wait", BlockIndex{0, 0, 0}},
+                  .says = {"block (1, 0, 0) writes O(0, 0), which block (0, 0, 0) writes"}});
 }
 
 // --- additions ------------------------------------------------------------------------------------------------------
@@ -291,19 +289,19 @@ TEST_F(TmaAdditions, ToWhatAnotherBlockReads) {
     Numbers sum("sum");
     const auto view = sum.view<2>();
     const Shape blocks{.grid = 2, .block = 64, .shared_bytes = kTwoWarps.shared_bytes};
-    checks.expect(blocks,
-                  add_and(sum.map<float>(),
-                          [=] {
-                              float x = 0;
-                              if (blockIdx.x == 1 && is_thread(40)) x = view(2, 3);  // @read of a sum
-                              (void)x;
-                              __syncthreads();
-                          }),
-                  {.fault = Fault::global_race,
-                   .block = {1, 0, 0},
-                   .first = {40, "read of a sum", BlockIndex{1, 0, 0}},
-                   .second = {0, "wait for a sum", BlockIndex{0, 0, 0}},
-                   .says = {"block (1, 0, 0) reads sum(2, 3), which block (0, 0, 0) writes"}});
+    expect_fault(blocks,
+                 add_and(sum.map<float>(),
+                         [=] {
+                             float x = 0;
+                             if (blockIdx.x == 1 && is_thread(40)) x = view(2, 3);  // @read of a sum
+                             (void)x;
+                             __syncthreads();
+                         }),
+                 {.fault = Fault::global_race,
+                  .block = {1, 0, 0},
+                  .first = {40, "read of a sum", BlockIndex{1, 0, 0}},
+                  .second = {0, "wait for a sum", BlockIndex{0, 0, 0}},
+                  .says = {"block (1, 0, 0) reads sum(2, 3), which block (0, 0, 0) writes"}});
 }
 
 /// The block that adds comes to its end after the one that does not.
@@ -314,24 +312,24 @@ TEST_F(TmaAdditions, ToWhatAnotherBlockHasReadOrWritten) {
     const auto view = sum.view<2>();
     const Shape blocks{.grid = 2, .block = 64, .shared_bytes = kTwoWarps.shared_bytes};
     for (const bool writes : {false, true})
-        checks.expect(blocks,
-                      [=] {
-                          const Tiles t = tile_of_ones();
-                          if (blockIdx.x == 1 && is_thread(0)) {
-                              tma_add(map, {0, 0}, t.tile(0));
-                              commit_stores();
-                              wait_stores<0>();  // @adds after another block
-                          }
-                          float x = 0.0f;
-                          if (blockIdx.x == 0 && is_thread(40) && !writes) x = view(2, 3);  // @has read a sum
-                          if (blockIdx.x == 0 && is_thread(40) && writes) view(2, 3) = x;   // @has written a sum
-                      },
-                      {.fault = Fault::global_race,
-                       .block = {1, 0, 0},
-                       .first = {0, "adds after another block", BlockIndex{1, 0, 0}},
-                       .second = {40, writes ? "has written a sum" : "has read a sum", BlockIndex{0, 0, 0}},
-                       .says = {std::string("block (1, 0, 0) writes sum(2, 3), which block (0, 0, 0) ") +
-                                (writes ? "writes" : "reads")}});
+        expect_fault(blocks,
+                     [=] {
+                         const Tiles t = tile_of_ones();
+                         if (blockIdx.x == 1 && is_thread(0)) {
+                             tma_add(map, {0, 0}, t.tile(0));
+                             commit_stores();
+                             wait_stores<0>();  // @adds after another block
+                         }
+                         float x = 0.0f;
+                         if (blockIdx.x == 0 && is_thread(40) && !writes) x = view(2, 3);  // @has read a sum
+                         if (blockIdx.x == 0 && is_thread(40) && writes) view(2, 3) = x;   // @has written a sum
+                     },
+                     {.fault = Fault::global_race,
+                      .block = {1, 0, 0},
+                      .first = {0, "adds after another block", BlockIndex{1, 0, 0}},
+                      .second = {40, writes ? "has written a sum" : "has read a sum", BlockIndex{0, 0, 0}},
+                      .says = {std::string("block (1, 0, 0) writes sum(2, 3), which block (0, 0, 0) ") +
+                               (writes ? "writes" : "reads")}});
 }
 
 TEST_F(TmaAdditions, ToWhatAnotherThreadWrites) {
@@ -339,7 +337,7 @@ TEST_F(TmaAdditions, ToWhatAnotherThreadWrites) {
     const auto map = sum.map<float>();
     const auto view = sum.view<2>();
     for (const bool waits : {true, false})
-        checks.expect(
+        expect_fault(
             kTwoWarps,
             [=] {
                 const Tiles t = tile_of_ones();
@@ -362,7 +360,7 @@ TEST_F(TmaAdditions, ToWhatAnotherThreadWrites) {
 TEST_F(TmaAdditions, ToWhatNobodyHasCleared) {
     Numbers sum("sum");
     const auto garbage = expect_kernels_to_write(sum.base, kTensorRows * C * sizeof(float), sizeof(float));
-    checks.expect(
+    expect_fault(
         kTwoWarps, add_and(sum.map<float>(), kNothing),
         {.fault = Fault::unwritten_read, .first = {0, "addition"}, .says = {"sum(0, 0)", "such as 0 for a sum"}});
 }

@@ -7,8 +7,6 @@
 namespace simt::testing {
 namespace {
 
-const FaultChecks checks("unwritten_test.cpp");
-
 TEST(Unwritten, ReadOfAnElementOfAFreshTensor) {
     FreshBuffer<float> buffer("l", {2, 3, 8});
     const auto l = buffer.view<3>();
@@ -23,18 +21,18 @@ TEST(Unwritten, ReadOfAnElementOfAFreshTensor) {
                             .block = {1, 0, 0},
                             .first = {5, "too early"},
                             .says = {"thread 5 reads l(1, 2, 7)", "neither an earlier launch nor this block"}};
-    checks.expect({.grid = 3}, read(l), expected);
+    expect_fault({.grid = 3}, read(l), expected);
     const std::int64_t extents[] = {2, 3, 8}, strides[] = {24, 8, 1};
     const GlobalTensor<const float, 3> as_input(buffer.base, extents, strides, tensor_id("l"));
-    checks.expect({.grid = 3}, read(as_input), expected);
+    expect_fault({.grid = 3}, read(as_input), expected);
 
     expect_clean({}, [=] {
         if (is_thread(0, 9)) l(1, 2, 7) = 1.0f;
     });
     expect_clean({.grid = 3}, read(l));
     expect_clean({.grid = 3}, read(as_input));
-    checks.expect({}, [=] { l(1, 2, 6) += 1.0f; },
-                  {.fault = Fault::unwritten_read, .first = {0}, .says = {"l(1, 2, 6)"}});
+    expect_fault({}, [=] { l(1, 2, 6) += 1.0f; },
+                 {.fault = Fault::unwritten_read, .first = {0}, .says = {"l(1, 2, 6)"}});
 }
 
 TEST(Unwritten, OneMissingElementOfAVector) {
@@ -48,7 +46,7 @@ TEST(Unwritten, OneMissingElementOfAVector) {
     expect_clean({.block = 8}, [=] {
         if (threadIdx.x != 6) O(1, threadIdx.x) = 0.0f;
     });
-    checks.expect({}, read, {.fault = Fault::unwritten_read, .first = {3, "vector with a hole"}, .says = {"O(1, 6)"}});
+    expect_fault({}, read, {.fault = Fault::unwritten_read, .first = {3, "vector with a hole"}, .says = {"O(1, 6)"}});
     expect_clean({}, [=] {
         if (is_thread(0, 0)) O.vec<float2>(1, 6) = float2{};
     });

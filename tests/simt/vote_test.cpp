@@ -11,8 +11,6 @@
 namespace simt::testing {
 namespace {
 
-const FaultChecks checks("vote_test.cpp");
-
 /// One warp, some, and a last one that is not full.
 constexpr unsigned kBlocks[] = {1, 7, 32, 33, 96, 100, 1024};
 
@@ -139,73 +137,73 @@ TEST(BlockVote, CountsAsABarrier) {
 }
 
 TEST(BlockVote, AVoteAndAPlainBarrierAreTwo) {
-    checks.expect({.block = 64},
-                  [] {
-                      if (threadIdx.x < 40)
-                          __syncthreads();  // @plain barrier
-                      else
-                          __syncthreads_or(1);  // @vote
-                  },
-                  {.fault = Fault::barrier_divergence,
-                   .first = {40, "vote"},
-                   .second = {0, "plain barrier"},
-                   .says = {"thread 40 is at __syncthreads_or(), thread 0 at __syncthreads()", "none stands for"}});
-    checks.expect({.block = 64},
-                  [] {
-                      if (threadIdx.x < 40)
-                          __syncthreads_count(1);  // @first vote
-                      else
-                          __syncthreads();  // @barrier after it
-                  },
-                  {.fault = Fault::barrier_divergence,
-                   .first = {40, "barrier after it"},
-                   .second = {0, "first vote"},
-                   .says = {"thread 40 is at __syncthreads(), thread 0 at __syncthreads_count()"}});
+    expect_fault({.block = 64},
+                 [] {
+                     if (threadIdx.x < 40)
+                         __syncthreads();  // @plain barrier
+                     else
+                         __syncthreads_or(1);  // @vote
+                 },
+                 {.fault = Fault::barrier_divergence,
+                  .first = {40, "vote"},
+                  .second = {0, "plain barrier"},
+                  .says = {"thread 40 is at __syncthreads_or(), thread 0 at __syncthreads()", "none stands for"}});
+    expect_fault({.block = 64},
+                 [] {
+                     if (threadIdx.x < 40)
+                         __syncthreads_count(1);  // @first vote
+                     else
+                         __syncthreads();  // @barrier after it
+                 },
+                 {.fault = Fault::barrier_divergence,
+                  .first = {40, "barrier after it"},
+                  .second = {0, "first vote"},
+                  .says = {"thread 40 is at __syncthreads(), thread 0 at __syncthreads_count()"}});
 }
 
 TEST(BlockVote, TwoKindsAreTwoEvenOnOneLine) {
-    checks.expect({.block = 64},
-                  [] {
-                      threadIdx.x < 40 ? __syncthreads_or(1) : __syncthreads_and(1);  // @both kinds
-                  },
-                  {.fault = Fault::barrier_divergence,
-                   .first = {40, "both kinds"},
-                   .second = {0, "both kinds"},
-                   .says = {"thread 40 is at __syncthreads_and(), thread 0 at __syncthreads_or()"}});
+    expect_fault({.block = 64},
+                 [] {
+                     threadIdx.x < 40 ? __syncthreads_or(1) : __syncthreads_and(1);  // @both kinds
+                 },
+                 {.fault = Fault::barrier_divergence,
+                  .first = {40, "both kinds"},
+                  .second = {0, "both kinds"},
+                  .says = {"thread 40 is at __syncthreads_and(), thread 0 at __syncthreads_or()"}});
 }
 
 TEST(BlockVote, TwoLinesAreTwoVotes) {
-    checks.expect({.block = 64},
-                  [] {
-                      if (threadIdx.x < 40)
-                          __syncthreads_or(1);  // @one line
-                      else
-                          __syncthreads_or(1);  // @other line
-                  },
-                  {.fault = Fault::barrier_divergence,
-                   .first = {40, "other line"},
-                   .second = {0, "one line"},
-                   .says = {"thread 40 is at one __syncthreads_or(), thread 0 at another",
-                            "must reach the same __syncthreads_or()"}});
+    expect_fault({.block = 64},
+                 [] {
+                     if (threadIdx.x < 40)
+                         __syncthreads_or(1);  // @one line
+                     else
+                         __syncthreads_or(1);  // @other line
+                 },
+                 {.fault = Fault::barrier_divergence,
+                  .first = {40, "other line"},
+                  .second = {0, "one line"},
+                  .says = {"thread 40 is at one __syncthreads_or(), thread 0 at another",
+                           "must reach the same __syncthreads_or()"}});
 }
 
 TEST(BlockVote, WithoutAThreadThatHasReturned) {
-    checks.expect({.block = 64},
-                  [] {
-                      if (is_thread(0)) return;
-                      __syncthreads_and(1);  // @vote without thread 0
-                  },
-                  {.fault = Fault::barrier_divergence,
-                   .first = {1, "vote without thread 0"},
-                   .says = {"thread 1 is at __syncthreads_and()", "1 threads of the block have already returned"}});
-    checks.expect({.block = 64},
-                  [] {
-                      if (is_thread(63)) return;
-                      __syncthreads_count(1);  // @vote without thread 63
-                  },
-                  {.fault = Fault::barrier_divergence,
-                   .first = {0, "vote without thread 63"},
-                   .says = {"thread 63 has returned", "thread 0 waits at __syncthreads_count()"}});
+    expect_fault({.block = 64},
+                 [] {
+                     if (is_thread(0)) return;
+                     __syncthreads_and(1);  // @vote without thread 0
+                 },
+                 {.fault = Fault::barrier_divergence,
+                  .first = {1, "vote without thread 0"},
+                  .says = {"thread 1 is at __syncthreads_and()", "1 threads of the block have already returned"}});
+    expect_fault({.block = 64},
+                 [] {
+                     if (is_thread(63)) return;
+                     __syncthreads_count(1);  // @vote without thread 63
+                 },
+                 {.fault = Fault::barrier_divergence,
+                  .first = {0, "vote without thread 63"},
+                  .says = {"thread 63 has returned", "thread 0 waits at __syncthreads_count()"}});
 }
 
 TEST(BlockVote, AmongLanesThatMeetElsewhere) {

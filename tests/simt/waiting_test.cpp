@@ -14,8 +14,6 @@
 namespace simt::testing {
 namespace {
 
-const FaultChecks checks("waiting_test.cpp");
-
 constexpr int kBlocks = 12;
 
 /// data(b) = 0 and flag(b) = 0 before each launch.
@@ -229,20 +227,20 @@ TEST(StuckBlocks, NeedOneThatHasNoRoom) {
         const Workers so_many(workers);
         Memory m;
         m.clear();
-        checks.expect({.grid = 4, .block = 1024},
-                      [flag = m.flag] {
-                          if (!is_thread(0)) return;
-                          if (blockIdx.x == 3) store_release(flag(0), 1);
-                          while (load_acquire(flag(0)) == 0) {  // @waits for the last
-                          }
-                      },
-                      {.fault = Fault::deadlock,
-                       .first = {0, "waits for the last", BlockIndex{0, 0, 0}},
-                       .second = {0, "waits for the last", BlockIndex{1, 0, 0}},
-                       .says = {"no block can go on: in block (0, 0, 0) thread 0 waits for another value of flag(0) at",
-                                "in block (1, 0, 0) thread 0 waits for another value of flag(0) at",
-                                "2 of 4 blocks have not begun: 2 are on the device at once, 2 on each multiprocessor",
-                                "launch no more blocks than fit"}});
+        expect_fault({.grid = 4, .block = 1024},
+                     [flag = m.flag] {
+                         if (!is_thread(0)) return;
+                         if (blockIdx.x == 3) store_release(flag(0), 1);
+                         while (load_acquire(flag(0)) == 0) {  // @waits for the last
+                         }
+                     },
+                     {.fault = Fault::deadlock,
+                      .first = {0, "waits for the last", BlockIndex{0, 0, 0}},
+                      .second = {0, "waits for the last", BlockIndex{1, 0, 0}},
+                      .says = {"no block can go on: in block (0, 0, 0) thread 0 waits for another value of flag(0) at",
+                               "in block (1, 0, 0) thread 0 waits for another value of flag(0) at",
+                               "2 of 4 blocks have not begun: 2 are on the device at once, 2 on each multiprocessor",
+                               "launch no more blocks than fit"}});
     }
 }
 
@@ -251,24 +249,24 @@ TEST(StuckBlocks, EachWaitsBeforeItHandsOver) {
         const Workers so_many(workers);
         Memory m;
         m.clear();
-        checks.expect({.grid = 2, .block = 40},
-                      [flag = m.flag] {
-                          if (is_thread(0) && blockIdx.x == 0) {
-                              while (load_acquire(flag(1)) == 0) {  // @first waits
-                              }
-                              store_release(flag(0), 1);
-                          }
-                          if (is_thread(35) && blockIdx.x == 1) {
-                              while (load_acquire(flag(0)) == 0) {  // @second waits
-                              }
-                              store_release(flag(1), 1);
-                          }
-                      },
-                      {.fault = Fault::deadlock,
-                       .first = {0, "first waits", BlockIndex{0, 0, 0}},
-                       .second = {35, "second waits", BlockIndex{1, 0, 0}},
-                       .says = {"waits for another value of flag(1)", "waits for another value of flag(0)",
-                                "all blocks have begun"}});
+        expect_fault({.grid = 2, .block = 40},
+                     [flag = m.flag] {
+                         if (is_thread(0) && blockIdx.x == 0) {
+                             while (load_acquire(flag(1)) == 0) {  // @first waits
+                             }
+                             store_release(flag(0), 1);
+                         }
+                         if (is_thread(35) && blockIdx.x == 1) {
+                             while (load_acquire(flag(0)) == 0) {  // @second waits
+                             }
+                             store_release(flag(1), 1);
+                         }
+                     },
+                     {.fault = Fault::deadlock,
+                      .first = {0, "first waits", BlockIndex{0, 0, 0}},
+                      .second = {35, "second waits", BlockIndex{1, 0, 0}},
+                      .says = {"waits for another value of flag(1)", "waits for another value of flag(0)",
+                               "all blocks have begun"}});
     }
 }
 
@@ -276,76 +274,76 @@ TEST(StuckBlocks, AFlagThatNobodyRaises) {
     const Workers several(3);
     Memory m;
     m.clear();
-    checks.expect({.grid = 9, .block = 32},
-                  [flag = m.flag] {
-                      if (blockIdx.x == 4 && is_thread(7))
-                          while (load_acquire(flag(4)) == 0) {  // @waits for nobody
-                          }
-                  },
-                  {.fault = Fault::deadlock,
-                   .block = {4, 0, 0},
-                   .first = {7, "waits for nobody", BlockIndex{4, 0, 0}},
-                   .says = {"in block (4, 0, 0) thread 7 waits for another value of flag(4) at", "nobody raises"}});
+    expect_fault({.grid = 9, .block = 32},
+                 [flag = m.flag] {
+                     if (blockIdx.x == 4 && is_thread(7))
+                         while (load_acquire(flag(4)) == 0) {  // @waits for nobody
+                         }
+                 },
+                 {.fault = Fault::deadlock,
+                  .block = {4, 0, 0},
+                  .first = {7, "waits for nobody", BlockIndex{4, 0, 0}},
+                  .says = {"in block (4, 0, 0) thread 7 waits for another value of flag(4) at", "nobody raises"}});
 }
 
 TEST(StuckBlocks, SomeWaitAtABarrierForTheOneThatLooks) {
     Memory m;
     m.clear();
-    checks.expect({.grid = 2, .block = 64},
-                  [flag = m.flag] {
-                      if (is_thread(5))
-                          while (load_acquire(flag(0)) != 3) {  // @looks
-                          }
-                      __syncthreads();
-                      if (is_thread(5)) atomic_add(flag(0), 1);
-                  },
-                  {.fault = Fault::deadlock,
-                   .first = {5, "looks", BlockIndex{0, 0, 0}},
-                   .second = {5, "looks", BlockIndex{1, 0, 0}},
-                   .says = {"waits for another value of flag(0)"}});
+    expect_fault({.grid = 2, .block = 64},
+                 [flag = m.flag] {
+                     if (is_thread(5))
+                         while (load_acquire(flag(0)) != 3) {  // @looks
+                         }
+                     __syncthreads();
+                     if (is_thread(5)) atomic_add(flag(0), 1);
+                 },
+                 {.fault = Fault::deadlock,
+                  .first = {5, "looks", BlockIndex{0, 0, 0}},
+                  .second = {5, "looks", BlockIndex{1, 0, 0}},
+                  .says = {"waits for another value of flag(0)"}});
 }
 
 TEST(RacesOfWaitingBlocks, ALaterBlockReleasesNothing) {
     const Workers one(1);
     Memory m;
     m.clear();
-    checks.expect({.grid = 2, .block = 1},
-                  [data = m.data, flag = m.flag] {
-                      if (blockIdx.x == 1) {
-                          data(0) = 1.0f;  // @handed over
-                          store_relaxed(flag(0), 1);
-                      } else {
-                          wait_for(flag, 0, 1);
-                          EXPECT_EQ(float(data(0)), 1.0f);  // @taken over
-                      }
-                  },
-                  {.fault = Fault::global_race,
-                   .block = {1, 0, 0},
-                   .first = {0, "handed over", BlockIndex{1, 0, 0}},
-                   .second = {0, "taken over", BlockIndex{0, 0, 0}},
-                   .says = {"releases nothing"}});
+    expect_fault({.grid = 2, .block = 1},
+                 [data = m.data, flag = m.flag] {
+                     if (blockIdx.x == 1) {
+                         data(0) = 1.0f;  // @handed over
+                         store_relaxed(flag(0), 1);
+                     } else {
+                         wait_for(flag, 0, 1);
+                         EXPECT_EQ(float(data(0)), 1.0f);  // @taken over
+                     }
+                 },
+                 {.fault = Fault::global_race,
+                  .block = {1, 0, 0},
+                  .first = {0, "handed over", BlockIndex{1, 0, 0}},
+                  .second = {0, "taken over", BlockIndex{0, 0, 0}},
+                  .says = {"releases nothing"}});
 }
 
 TEST(RacesOfWaitingBlocks, DataWrittenAgainBeforeItIsRead) {
     const Workers one(1);
     Memory m;
     m.clear();
-    checks.expect({.grid = 2, .block = 1},
-                  [data = m.data, flag = m.flag] {
-                      if (blockIdx.x == 1) {
-                          data(0) = 1.0f;
-                          store_release(flag(0), 1);
-                          data(0) = 2.0f;  // @again
-                      } else {
-                          wait_for(flag, 0, 1);
-                          const float seen = data(0);  // @reads
-                          EXPECT_NE(seen, 0.0f);
-                      }
-                  },
-                  {.fault = Fault::global_race,
-                   .block = {1, 0, 0},
-                   .first = {0, "again", BlockIndex{1, 0, 0}},
-                   .second = {0, "reads", BlockIndex{0, 0, 0}}});
+    expect_fault({.grid = 2, .block = 1},
+                 [data = m.data, flag = m.flag] {
+                     if (blockIdx.x == 1) {
+                         data(0) = 1.0f;
+                         store_release(flag(0), 1);
+                         data(0) = 2.0f;  // @again
+                     } else {
+                         wait_for(flag, 0, 1);
+                         const float seen = data(0);  // @reads
+                         EXPECT_NE(seen, 0.0f);
+                     }
+                 },
+                 {.fault = Fault::global_race,
+                  .block = {1, 0, 0},
+                  .first = {0, "again", BlockIndex{1, 0, 0}},
+                  .second = {0, "reads", BlockIndex{0, 0, 0}}});
 }
 
 }  // namespace

@@ -9,8 +9,6 @@
 namespace simt::testing {
 namespace {
 
-const FaultChecks checks("wgmma_kernels_test.cpp");
-
 using ProductKernels = OnHopper;
 
 TEST_F(ProductKernels, ScoresAreUsedWhileTheNextProductGoesOn) {
@@ -229,9 +227,9 @@ TEST_F(ProductKernels, AStageIsReleasedBeforeTheWait) {
         const auto found = fault_of(kRing, kernel);
         ASSERT_TRUE(found) << "in order " << seed;
         EXPECT_EQ(found->report().fault, Fault::race) << found->what();
-        EXPECT_EQ(found->report().first.site.text(), checks.place("refill")) << found->what();
+        EXPECT_EQ(found->report().first.site.text(), place("refill")) << found->what();
         const std::string words =
-            ", which the products of warpgroup 1 may still read, set off at " + checks.place("reads the stage");
+            ", which the products of warpgroup 1 may still read, set off at " + place("reads the stage");
         EXPECT_NE(std::string(found->what()).find(words), std::string::npos) << found->what();
     }
 }

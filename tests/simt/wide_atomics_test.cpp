@@ -7,8 +7,6 @@
 namespace simt::testing {
 namespace {
 
-const FaultChecks checks("wide_atomics_test.cpp");
-
 using Wide = unsigned long long;
 
 constexpr Wide kHigh = Wide{1} << 32;
@@ -110,71 +108,70 @@ TEST(WideAtomics, OneFlagForEachHalfOfABarrierIsFine) {
 
 TEST(WideAtomics, HalfOfAnElementByAnotherThread) {
     const Memory m;
-    checks.expect(
-        {.block = 64},
-        [n = m.n, halves = halves_of(m)] {
-            if (threadIdx.x == 0) atomic_add(n(1), 1);         // @wide
-            if (threadIdx.x == 32) atomic_add(halves(3), 1u);  // @half
-        },
-        {.fault = Fault::global_race,
-         .first = {32, "half"},
-         .second = {0, "wide"},
-         .says = {"thread 32 writes the 4 bytes of halves(3) atomically, of which thread 0 wrote 8 atomically",
-                  "only if they are of the same bytes"}});
+    expect_fault({.block = 64},
+                 [n = m.n, halves = halves_of(m)] {
+                     if (threadIdx.x == 0) atomic_add(n(1), 1);         // @wide
+                     if (threadIdx.x == 32) atomic_add(halves(3), 1u);  // @half
+                 },
+                 {.fault = Fault::global_race,
+                  .first = {32, "half"},
+                  .second = {0, "wide"},
+                  .says = {"thread 32 writes the 4 bytes of halves(3) atomically, of which thread 0 wrote 8 atomically",
+                           "only if they are of the same bytes"}});
 }
 
 TEST(WideAtomics, HalfOfAnElementInSharedMemory) {
-    checks.expect({.block = 64, .shared_bytes = 64},
-                  [] {
-                      const auto sums = SharedArena().tile<Wide, 1, 4>("sums");
-                      const SharedTile<unsigned, 1, 8> halves(
-                          reinterpret_cast<unsigned*>(Block::current().shared.data()), "sums");
-                      if (threadIdx.x == 0) sums(0, 1) = 0;
-                      __syncthreads();
-                      if (threadIdx.x == 32) atomic_add(halves(0, 3), 1u);  // @shared half
-                      if (threadIdx.x == 0) atomic_add(sums(0, 1), 1);      // @shared wide
-                  },
-                  {.fault = Fault::race,
-                   .first = {0, "shared wide"},
-                   .second = {32, "shared half"},
-                   .says = {"the 8 bytes of sums(0, 1) atomically, of which thread 32 wrote 4 atomically"}});
+    expect_fault({.block = 64, .shared_bytes = 64},
+                 [] {
+                     const auto sums = SharedArena().tile<Wide, 1, 4>("sums");
+                     const SharedTile<unsigned, 1, 8> halves(
+                         reinterpret_cast<unsigned*>(Block::current().shared.data()), "sums");
+                     if (threadIdx.x == 0) sums(0, 1) = 0;
+                     __syncthreads();
+                     if (threadIdx.x == 32) atomic_add(halves(0, 3), 1u);  // @shared half
+                     if (threadIdx.x == 0) atomic_add(sums(0, 1), 1);      // @shared wide
+                 },
+                 {.fault = Fault::race,
+                  .first = {0, "shared wide"},
+                  .second = {32, "shared half"},
+                  .says = {"the 8 bytes of sums(0, 1) atomically, of which thread 32 wrote 4 atomically"}});
 }
 
 TEST(WideAtomics, ReadPlainlyWhereOthersCount) {
-    checks.expect({.block = 64, .shared_bytes = 64},
-                  [] {
-                      const auto sums = SharedArena().tile<Wide, 1, 4>("sums");
-                      if (threadIdx.x < 4) sums(0, threadIdx.x) = 0;
-                      __syncthreads();
-                      if (threadIdx.x == 40) atomic_add(sums(0, 1), kHigh);        // @counted
-                      const Wide early = threadIdx.x == 0 ? Wide(sums(0, 1)) : 0;  // @read early
-                      EXPECT_LE(early, kHigh);
-                  },
-                  {.fault = Fault::race,
-                   .first = {0, "read early"},
-                   .second = {40, "counted"},
-                   .says = {"thread 0 reads sums(0, 1), which thread 40 wrote atomically"}});
+    expect_fault({.block = 64, .shared_bytes = 64},
+                 [] {
+                     const auto sums = SharedArena().tile<Wide, 1, 4>("sums");
+                     if (threadIdx.x < 4) sums(0, threadIdx.x) = 0;
+                     __syncthreads();
+                     if (threadIdx.x == 40) atomic_add(sums(0, 1), kHigh);        // @counted
+                     const Wide early = threadIdx.x == 0 ? Wide(sums(0, 1)) : 0;  // @read early
+                     EXPECT_LE(early, kHigh);
+                 },
+                 {.fault = Fault::race,
+                  .first = {0, "read early"},
+                  .second = {40, "counted"},
+                  .says = {"thread 0 reads sums(0, 1), which thread 40 wrote atomically"}});
 }
 
 TEST(WideAtomics, ReleaseNothingUnlessAsked) {
     const Memory m;
-    checks.expect({.grid = 2, .block = 1},
-                  [data = m.data, n = m.n] {
-                      if (blockIdx.x == 0) {
-                          data(0) = 1.0f;  // @written
-                          atomic_exchange(n(0), kHigh);
-                      } else {
-                          while (atomic_add<Order::acquire>(n(0), 0) != kHigh) {
-                          }
-                          const float x = data(0);  // @read
-                          EXPECT_EQ(x, 1.0f);
-                      }
-                  },
-                  {.fault = Fault::global_race,
-                   .block = kSecond,
-                   .first = {0, "read", kSecond},
-                   .second = {0, "written", kFirst},
-                   .says = {"the write of n(0)", "releases nothing"}});
+    expect_fault({.grid = 2, .block = 1},
+                 [data = m.data, n = m.n] {
+                     if (blockIdx.x == 0) {
+                         data(0) = 1.0f;  // @written
+                         atomic_exchange(n(0), kHigh);
+                     } else {
+                         while (atomic_add<Order::acquire>(n(0), 0) != kHigh) {
+                         }
+                         const float x = data(0);  // @read
+                         EXPECT_EQ(x, 1.0f);
+                     }
+                 },
+                 {.fault = Fault::global_race,
+                  .block = kSecond,
+                  .first = {0, "read", kSecond},
+                  .second = {0, "written", kFirst},
+                  .says = {"the write of n(0)", "releases nothing"}});
 }
 
 }  // namespace

@@ -34,6 +34,7 @@ add_library(classroom_judging OBJECT
     judge/parts.cpp judge/record.cpp judge/resemblance.cpp judge/spread.cpp judge/tensors.cpp judge/trials.cpp
     "${CMAKE_CURRENT_BINARY_DIR}/parts_of_phases.cpp" ${part_sources})
 target_link_libraries(classroom_judging PUBLIC ladder_reference ladder_common ladder_fmt nlohmann_json::nlohmann_json)
+set_target_properties(classroom_judging PROPERTIES UNITY_BUILD ON)  # as ladder_simt
 target_precompile_headers(classroom_judging PRIVATE ../torch/torch.h <nlohmann/json.hpp>)
 
 add_executable(classroom_judge judge/main.cpp)

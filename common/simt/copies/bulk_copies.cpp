@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kBoxAlignment = 128, kPiece = 16;
 
-std::string shape_text(int rows, int columns) {
+std::string box_text(int rows, int columns) {
     return std::to_string(rows) + " x " + std::to_string(columns) + " elements";
 }
 
@@ -60,9 +60,9 @@ void BulkCopies::check(const char* call, const Box& box) const {
     const int columns = place.row_bytes / box.map.element_bytes;
     if (box.map.rows() != place.rows || box.map.columns() != columns)
         fail(Fault::bad_descriptor, box.site,
-             what + ": a box of the map has " + shape_text(box.map.rows(), box.map.columns()) + ", " +
+             what + ": a box of the map has " + box_text(box.map.rows(), box.map.columns()) + ", " +
                  (place.swizzle == Swizzle::none ? "the tile " : "a panel of the tile ") +
-                 shape_text(place.rows, columns),
+                 box_text(place.rows, columns),
              "the map says how much one copy moves, not the tile: make it for this tile's rows and columns, as "
              "tile_map() does");
     const int column = box.at[std::size_t(box.map.rank - 1)];

@@ -11,8 +11,6 @@ namespace simt {
 inline namespace cpu {
 namespace {
 
-std::string thread_name(int thread) { return "thread " + std::to_string(thread); }
-
 std::string element_name(int thread, int i) {
     return "element " + std::to_string(i) + " of an accumulator, row " +
            std::to_string(AccumulatorLayout::row(thread, i)) + " and column " +

@@ -76,6 +76,8 @@ std::string_view name_of(Fault fault) {
     return "unknown fault";
 }
 
+std::string thread_name(int thread) { return "thread " + std::to_string(thread); }
+
 std::string text_of(const std::array<unsigned, 3>& block) {
     return "block (" + std::to_string(block[0]) + ", " + std::to_string(block[1]) + ", " + std::to_string(block[2]) +
            ")";

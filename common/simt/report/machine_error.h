@@ -64,6 +64,9 @@ struct Witness {
 /// "block (1, 0, 0)"
 std::string text_of(const std::array<unsigned, 3>& block);
 
+/// "thread 7"
+std::string thread_name(int thread);
+
 /// A diagnosed mistake in a kernel: what happened, to which kernel and block, and the threads and source lines
 /// involved.
 class MachineError : public std::runtime_error {

@@ -6,7 +6,7 @@
 namespace simt {
 namespace {
 
-thread_local TraceLog* innermost = nullptr;
+thread_local TraceLog* innermost_trace = nullptr;
 
 // What a file spends: an access is a short list of numbers; a value is four bytes at most, and a third more as text.
 constexpr std::size_t kBytesPerMoment = 16, kBytesPerAccess = 40, kBytesPerMatrix = 60, kBytesPerEvent = 40;
@@ -20,10 +20,10 @@ std::size_t bytes_of(const TracedMoment& moment) {
 
 }  // namespace
 
-TraceLog::TraceLog(Wanted wanted) : wanted_(std::move(wanted)), outer_(std::exchange(innermost, this)) {}
-TraceLog::~TraceLog() { innermost = outer_; }
+TraceLog::TraceLog(Wanted wanted) : wanted_(std::move(wanted)), outer_(std::exchange(innermost_trace, this)) {}
+TraceLog::~TraceLog() { innermost_trace = outer_; }
 
-TraceLog* TraceLog::active() { return innermost; }
+TraceLog* TraceLog::active() { return innermost_trace; }
 
 void TraceLog::begin_launch(LaunchTrace launch) { launches_.push_back(std::move(launch)); }
 

@@ -10,8 +10,6 @@ namespace {
 constexpr int kMostArrivals = (1 << 20) - 1;        // of a phase
 constexpr std::int64_t kMostBytes = (1 << 20) - 1;  // that a phase may still wait for
 
-std::string thread_name(int thread) { return "thread " + std::to_string(thread); }
-
 }  // namespace
 
 Mbarriers::Mbarriers(Block& block) : block_(block) {}

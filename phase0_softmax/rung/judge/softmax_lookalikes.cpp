@@ -14,7 +14,7 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr int64_t kTermsPerPart = 64;  ///< as in phase0_softmax/softmax.cuh
 
-struct State {
+struct Sum {
     float m, l;
 };
 
@@ -27,12 +27,12 @@ struct Recipe {
     int rescalings_of_first = 1, of_second = 1;  ///< of the two sums in a merge
     bool divided = true;
 
-    State empty() const { return {first_maximum, 0}; }
+    Sum empty() const { return {first_maximum, 0}; }
 
-    State merge(State a, State b) const {
+    Sum merge(Sum a, Sum b) const {
         const float m = std::fmax(a.m, b.m);
         const float base = infinities_guarded && std::isinf(m) ? 0 : m;
-        const auto sum = [&](State part, int rescalings) {
+        const auto sum = [&](Sum part, int rescalings) {
             for (; rescalings > 0; --rescalings) part.l *= std::exp(part.m - base);
             return part.l;
         };
@@ -41,24 +41,24 @@ struct Recipe {
 
     /// y = softmax(x), for one row of N scores.
     void operator()(const float* x, float* y, int64_t N) const {
-        std::array<State, 32> lanes;
+        std::array<Sum, 32> lanes;
         for (int64_t lane = 0; lane < 32; ++lane) {
-            State& state = lanes[std::size_t(lane)] = empty();
+            Sum& state = lanes[std::size_t(lane)] = empty();
             for (int64_t j = lane; j < N;) {
-                State part = empty();
+                Sum part = empty();
                 for (int64_t n = 0; n < kTermsPerPart && j < N; ++n, j += 32) part = merge(part, {x[j], 1});
                 state = merge(state, part);
             }
         }
         float m = -kInfinity, l = 0;
-        for (const State& lane : lanes) m = std::fmax(m, lane.m);
+        for (const Sum& lane : lanes) m = std::fmax(m, lane.m);
         const float base = std::isinf(m) ? 0 : m;
-        for (const State& lane : lanes) l += lane.l * std::exp(lane.m - base);
+        for (const Sum& lane : lanes) l += lane.l * std::exp(lane.m - base);
         for (int64_t j = 0; j < N; ++j) y[j] = std::exp(x[j] - base) * (divided ? 1 / l : 1);
     }
 };
 
-constexpr std::array kMistakes{
+constexpr std::array kRecipes{
     Recipe{.name = "phase0_softmax/sums_added_as_they_are", .rescalings_of_first = 0, .of_second = 0},
     Recipe{.name = "phase0_softmax/sum_not_rescaled_in_a_merge", .rescalings_of_first = 0},
     Recipe{.name = "phase0_softmax/sum_rescaled_twice_in_a_merge", .rescalings_of_first = 2},
@@ -71,14 +71,14 @@ constexpr std::array kMistakes{
 
 std::vector<std::string_view> softmax_lookalikes() {
     std::vector<std::string_view> names;
-    for (const Recipe& mistake : kMistakes) names.push_back(mistake.name);
+    for (const Recipe& mistake : kRecipes) names.push_back(mistake.name);
     return names;
 }
 
 std::optional<std::string_view> softmax_lookalike(const torch::Tensor& x, const torch::Tensor& y) {
     const torch::Tensor scores = x.to(torch::kFloat32).contiguous();
     const int64_t N = scores.size(1);
-    return first_given(kMistakes, [&](const Recipe& mistake) {
+    return first_given(kRecipes, [&](const Recipe& mistake) {
         torch::Tensor wrong = at::empty_like(scores);
         for (int64_t row = 0; row < scores.size(0); ++row)
             mistake(scores.data_ptr<float>() + row * N, wrong.data_ptr<float>() + row * N, N);

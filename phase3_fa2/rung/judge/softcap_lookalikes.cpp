@@ -15,39 +15,39 @@ torch::Tensor right(const torch::Tensor& products, double scale, double cap) {
     return at::tanh(products * scale / cap) * cap;
 }
 
-struct Mistake {
+struct WrongCap {
     std::string_view name;
     Cap scores;
     bool missing_keys_capped = false;  ///< so that they count, up to a whole tile
 };
 
-constexpr std::array kMistakes{
-    Mistake{"phase3_fa2/exercises/cap_after_the_mask", right, true},
-    Mistake{"phase3_fa2/exercises/no_cap",
-            [](const torch::Tensor& products, double scale, double) -> torch::Tensor { return products * scale; }},
-    Mistake{"phase3_fa2/exercises/cap_without_its_factor",
-            [](const torch::Tensor& products, double scale, double cap) -> torch::Tensor {
-                return at::tanh(products * scale / cap);
-            }},
-    Mistake{"phase3_fa2/exercises/cap_without_its_division",
-            [](const torch::Tensor& products, double scale, double cap) -> torch::Tensor {
-                return at::tanh(products * scale) * cap;
-            }},
-    Mistake{"phase3_fa2/exercises/cap_without_factor_and_division",
-            [](const torch::Tensor& products, double scale, double) -> torch::Tensor {
-                return at::tanh(products * scale);
-            }},
-    Mistake{"phase3_fa2/exercises/cap_before_the_scale",
-            [](const torch::Tensor& products, double scale, double cap) -> torch::Tensor {
-                return at::tanh(products / cap) * cap * scale;
-            }},
-    Mistake{"phase3_fa2/exercises/cap_cuts_off",
-            [](const torch::Tensor& products, double scale, double cap) -> torch::Tensor {
-                return at::clamp(products * scale, -cap, cap);
-            }},
+constexpr std::array kWrongCaps{
+    WrongCap{"phase3_fa2/exercises/cap_after_the_mask", right, true},
+    WrongCap{"phase3_fa2/exercises/no_cap",
+             [](const torch::Tensor& products, double scale, double) -> torch::Tensor { return products * scale; }},
+    WrongCap{"phase3_fa2/exercises/cap_without_its_factor",
+             [](const torch::Tensor& products, double scale, double cap) -> torch::Tensor {
+                 return at::tanh(products * scale / cap);
+             }},
+    WrongCap{"phase3_fa2/exercises/cap_without_its_division",
+             [](const torch::Tensor& products, double scale, double cap) -> torch::Tensor {
+                 return at::tanh(products * scale) * cap;
+             }},
+    WrongCap{"phase3_fa2/exercises/cap_without_factor_and_division",
+             [](const torch::Tensor& products, double scale, double) -> torch::Tensor {
+                 return at::tanh(products * scale);
+             }},
+    WrongCap{"phase3_fa2/exercises/cap_before_the_scale",
+             [](const torch::Tensor& products, double scale, double cap) -> torch::Tensor {
+                 return at::tanh(products / cap) * cap * scale;
+             }},
+    WrongCap{"phase3_fa2/exercises/cap_cuts_off",
+             [](const torch::Tensor& products, double scale, double cap) -> torch::Tensor {
+                 return at::clamp(products * scale, -cap, cap);
+             }},
 };
 
-Attended computed_by(const Mistake& mistake, const AttentionQuestion& question) {
+Attended computed_by(const WrongCap& mistake, const AttentionQuestion& question) {
     const auto& [q, k, v, form, rows_per_tile, keys_per_tile, scores_kept, weights_rounded, garbage] = question;
     torch::Tensor scores = mistake.scores(scores_of(q, k, {}, torch::kFloat64), form.scale, *form.softcap);
     torch::Tensor values = v.repeat_interleave(q.size(1) / v.size(1), 1).to(torch::kFloat64);
@@ -63,7 +63,7 @@ Attended computed_by(const Mistake& mistake, const AttentionQuestion& question) 
 
 std::vector<AttentionMistake> softcap_mistakes() {
     std::vector<AttentionMistake> mistakes;
-    for (const Mistake& mistake : kMistakes)
+    for (const WrongCap& mistake : kWrongCaps)
         mistakes.push_back({mistake.name, [&mistake](const AttentionQuestion& question, const Attended& result) {
                                 return question.form.softcap &&
                                        resembles(question, result, computed_by(mistake, question));
