@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "common/attention/outputs.h"
 #include "common/reference/entry_checks.h"
 #include "common/reference/test_device.h"
 #include "common/simt/report/launch_log.h"
@@ -12,6 +13,8 @@ namespace ladder {
 namespace {
 
 using namespace reference;
+
+const PoisonOutputs poison_outputs;  // an element that is never written stays NaN
 
 /// Some standard cases, with few scores: here a warp spends five shuffles on each, which the CPU machine takes its time
 /// for.

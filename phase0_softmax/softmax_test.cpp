@@ -9,6 +9,7 @@
 
 #include "common/attention/check.h"
 #include "common/attention/machine.h"
+#include "common/attention/outputs.h"
 #include "common/reference/checks.h"
 #include "common/reference/test_device.h"
 #include "common/simt/device/device.h"
@@ -20,6 +21,8 @@ namespace ladder {
 namespace {
 
 using namespace reference;
+
+const PoisonOutputs poison_outputs;  // an element that is never written stays NaN
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::array kDtypes{torch::kFloat32, torch::kFloat16, torch::kBFloat16};

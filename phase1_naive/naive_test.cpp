@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/attention/machine.h"
+#include "common/attention/outputs.h"
 #include "common/reference/entry_checks.h"
 #include "common/reference/test_device.h"
 #include "common/simt/report/launch_log.h"
@@ -16,6 +17,8 @@ namespace ladder {
 namespace {
 
 using namespace reference;
+
+const PoisonOutputs poison_outputs;  // an element that is never written stays NaN
 
 using BlockedEntry = AttentionResult (*)(const torch::Tensor&, const torch::Tensor&, const torch::Tensor&,
                                          const AttentionOptions&, int64_t);

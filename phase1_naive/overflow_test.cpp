@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "common/attention/machine.h"
+#include "common/attention/outputs.h"
 #include "common/reference/checks.h"
 #include "common/reference/test_device.h"
 #include "common/simt/report/launch_log.h"
@@ -15,6 +16,8 @@ namespace ladder {
 namespace {
 
 using namespace reference;
+
+const PoisonOutputs poison_outputs;
 
 constexpr Scheme kSchemes[] = {Scheme::q_blocked, Scheme::qv_blocked};
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/attention/machine.h"
+#include "common/attention/outputs.h"
 #include "common/reference/entry_checks.h"
 #include "common/reference/register_tile_cases.h"
 #include "common/reference/register_tile_checks.h"
@@ -26,6 +27,8 @@ using namespace reference;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr std::array kElementTypes{simt::ElementType::f32, simt::ElementType::f16, simt::ElementType::bf16};
 constexpr std::array<int, 8> kHeadDims{1, 20, 32, 33, 64, 100, 128, 256};
+
+const PoisonOutputs poison_outputs;  // an element that is never written stays NaN, and a step that reads it spreads it
 
 int compiled_head_dim(int64_t head_dim) {
     return head_dim <= 32 ? 32 : head_dim <= 64 ? 64 : head_dim <= 128 ? 128 : 256;

@@ -8,6 +8,7 @@
 
 #include "common/attention/check.h"
 #include "common/attention/key_tiles.cuh"
+#include "common/attention/outputs.h"
 #include "common/reference/entry_checks.h"
 #include "common/reference/register_tile_cases.h"
 #include "common/reference/register_tile_checks.h"
@@ -19,6 +20,8 @@ namespace ladder {
 namespace {
 
 using namespace reference;
+
+const PoisonOutputs poison_outputs;  // an element that is never written stays NaN
 
 constexpr Mask kMasks[] = {Mask::none, Mask::causal_bottom_right, Mask::causal_top_left};
 constexpr Mask kCausalMasks[] = {Mask::causal_bottom_right, Mask::causal_top_left};

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "common/attention/machine.h"
+#include "common/attention/outputs.h"
 #include "common/reference/checks.h"
 #include "common/reference/large_device.h"
 #include "common/reference/test_device.h"
@@ -15,6 +16,8 @@ namespace ladder {
 namespace {
 
 using namespace reference;
+
+const PoisonOutputs poison_outputs;  // an element that is never written stays NaN
 
 /// The same entry on an imitated device whose shared memory, for D > 64, suffices for blocks of 4 warps but not of 8.
 AttentionEntry on_narrow_device(AttentionEntry entry) {

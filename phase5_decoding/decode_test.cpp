@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/attention/machine.h"
+#include "common/attention/outputs.h"
 #include "common/reference/checks.h"
 #include "common/reference/test_device.h"
 #include "common/simt/device/device.h"
@@ -15,6 +16,8 @@ namespace ladder {
 namespace {
 
 using namespace reference;
+
+const PoisonOutputs poison_outputs;  // an element that is never written stays NaN
 
 /// The kernel of decode.cuh, which takes everything.
 AttentionEntry decode_with(std::optional<int64_t> splits, std::optional<torch::Tensor> kv_lengths = {}) {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "common/attention/outputs.h"
 #include "common/reference/checks.h"
 #include "common/reference/test_device.h"
 #include "phase5_decoding/decode.h"
@@ -13,6 +14,8 @@ namespace {
 using namespace reference;
 
 constexpr float kInf = std::numeric_limits<float>::infinity(), kNaN = std::numeric_limits<float>::quiet_NaN();
+
+const PoisonOutputs poison_outputs;  // an element that is never written stays NaN
 
 /// Attention over [0, n), [n, 2 n), … as partial results: out_parts and lse_parts.
 std::pair<torch::Tensor, torch::Tensor> partials(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,

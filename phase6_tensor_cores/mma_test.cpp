@@ -8,6 +8,7 @@
 #include <string>
 #include <tuple>
 
+#include "common/attention/outputs.h"
 #include "common/reference/entry_checks.h"
 #include "common/reference/test_device.h"
 #include "common/simt/device/device.h"
@@ -17,6 +18,8 @@ namespace ladder {
 namespace {
 
 using namespace reference;
+
+const PoisonOutputs poison_outputs;  // an element that is never written stays NaN
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();

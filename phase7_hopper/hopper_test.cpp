@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/attention/machine.h"
+#include "common/attention/outputs.h"
 #include "common/attention/rungs.h"
 #include "common/reference/entry_checks.h"
 #include "common/reference/test_device.h"
@@ -24,6 +25,8 @@ namespace ladder {
 namespace {
 
 using namespace reference;
+
+const PoisonOutputs poison_outputs;  // an element that is never written stays NaN
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();

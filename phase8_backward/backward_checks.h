@@ -40,8 +40,8 @@ AttentionGradients call(const Entry& entry, const reference::BackwardInputs& giv
 /// A case, gathered both ways, keeps to the bound for gradients, and the entry leaves its inputs alone.
 void matches_oracle(const Entry& entry, const reference::AttentionCase& problem, bool with_dlse);
 
-/// Several tiles of keys and queries at each head dimension, under one mask or another, with a group of heads: the
-/// standard cases are short where D is large.
+/// Several tiles of keys and queries at each head dimension, with a group of heads: the standard cases are short where
+/// D is large. Under one mask for each, and with LADDER_TEST_ALL (`./ladder test --all`) under each mask.
 void many_tiles_of_every_size_match_oracle(const Entry& entry, int64_t query_length, int64_t key_length);
 
 /// FlashAttention's test_flash_attn_bwd_transpose: dO comes with the sequence outside the batch, and of every other

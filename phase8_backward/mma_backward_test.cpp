@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "common/attention/outputs.h"
 #include "common/reference/checks.h"
 #include "common/reference/gradient_cases.h"
 #include "common/reference/test_device.h"
@@ -18,6 +19,8 @@ namespace {
 
 using namespace reference;
 using namespace backward_checks;
+
+const PoisonOutputs poison_outputs;  // an element that is never written stays NaN
 
 const Entry kMma{.call = mma_backward,
                  .bytes = mma_backward_bytes,

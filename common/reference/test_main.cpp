@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "common/attention/outputs.h"
 #include "common/reference/run_tests.h"
 #include "common/reference/test_device.h"
 #include "common/simt/device/device.h"
@@ -76,8 +75,6 @@ int run_all(int argc, char** argv) {
     }
     // The CPU machine has workers of its own; libtorch's would only compete with them for the same cores.
     at::set_num_threads(1);
-    // An element that is never written stays NaN, and a step that reads it spreads it.
-    const PoisonOutputs poison_outputs;
     at::manual_seed(0);  // the same inputs on every run: a failure must come back when one looks for it
 
     const int result = run_tests(binary);

@@ -23,6 +23,10 @@ namespace {
 using namespace reference;
 using fp8::rms;
 
+torch::Tensor with_outliers(const std::vector<std::int64_t>& sizes, torch::ScalarType dtype = torch::kBFloat16) {
+    return fp8::with_outliers(sizes, dtype).to(test_device());
+}
+
 struct Variant {
     const char* name;
     double error;  ///< as in the chapter
@@ -47,9 +51,9 @@ TEST(HopperFp8, ErrorsOnInputsWithOutliers) {
     }
     const simt::ScopedCpuDevice imitated(simt::device_from(simt::device_profile("h100")));
     torch::manual_seed(7);
-    const torch::Tensor q = fp8::test_input({2, 2, 256, 128}, torch::kFloat16);
-    const torch::Tensor k = fp8::test_input({2, 2, 2048, 128}, torch::kFloat16);
-    const torch::Tensor v = fp8::test_input({2, 2, 2048, 128}, torch::kFloat16);
+    const torch::Tensor q = with_outliers({2, 2, 256, 128}, torch::kFloat16);
+    const torch::Tensor k = with_outliers({2, 2, 2048, 128}, torch::kFloat16);
+    const torch::Tensor v = with_outliers({2, 2, 2048, 128}, torch::kFloat16);
     const torch::Tensor exact =
         attention_oracle(q.to(torch::kFloat64), k.to(torch::kFloat64), v.to(torch::kFloat64), {}).out;
     for (const Variant& variant : kVariants) {

@@ -32,6 +32,10 @@ namespace {
 using namespace reference;
 using fp8::values_of_k, fp8::values_of_q, fp8::values_of_v, fp8::rms;
 
+torch::Tensor with_outliers(const std::vector<std::int64_t>& sizes, torch::ScalarType dtype = torch::kBFloat16) {
+    return fp8::with_outliers(sizes, dtype).to(test_device());
+}
+
 struct Problem {
     std::int64_t query_heads, kv_heads, query_length, key_length, head_dim;
     Mask mask = Mask::none;
@@ -56,7 +60,7 @@ void check(const Problem& p) {
     const simt::ScopedCpuDevice imitated(simt::device_from(simt::device_profile("h100")));
     torch::manual_seed(7);
     const auto drawn = [&](std::int64_t heads, std::int64_t length) {
-        return fp8::test_input({2, heads, length, p.head_dim}, p.dtype);
+        return with_outliers({2, heads, length, p.head_dim}, p.dtype);
     };
     const torch::Tensor q = drawn(p.query_heads, p.query_length), k = drawn(p.kv_heads, p.key_length);
     check_tensors(p, q, k, drawn(p.kv_heads, p.key_length) * p.values_times);
@@ -91,7 +95,7 @@ TEST(HopperFp8, RowsThatSeeNothing) {
     const Problem p{2, 2, 100, 50, 64, Mask::causal_bottom_right};
     check(p);
     const simt::ScopedCpuDevice imitated(simt::device_from(simt::device_profile("h100")));
-    const torch::Tensor q = fp8::test_input({1, 1, 100, 64}), k = fp8::test_input({1, 1, 50, 64});
+    const torch::Tensor q = with_outliers({1, 1, 100, 64}), k = with_outliers({1, 1, 50, 64});
     const AttentionResult result = hopper_fp8_forward(q, k, k, {.scale = {}, .mask = p.mask});
     EXPECT_EQ(result.out.slice(2, 0, 50).abs().max().item<float>(), 0.0f);
     EXPECT_TRUE((result.lse.slice(2, 0, 50) == -INFINITY).all().item<bool>());
@@ -112,8 +116,8 @@ TEST(HopperFp8, BlocksOfAllSizes) {
     const simt::ScopedCpuDevice imitated(simt::device_from(simt::device_profile("h100")));
     torch::manual_seed(11);
     for (const double sign : {1.0, -1.0}) {
-        const torch::Tensor q = fp8::test_input({2, 1, 64, 64}), k = fp8::test_input({2, 1, 500, 64});
-        const torch::Tensor v = fp8::test_input({2, 1, 500, 64});
+        const torch::Tensor q = with_outliers({2, 1, 64, 64}), k = with_outliers({2, 1, 500, 64});
+        const torch::Tensor v = with_outliers({2, 1, 500, 64});
         const torch::Tensor size = torch::pow(2.0, sign * torch::arange(500).div(128, "floor") * 9).view({500, 1});
         const Problem p{1, 1, 64, 500, 64};
         check_tensors(p, q, k, (v * size.to(v.device())).to(v.scalar_type()));
@@ -127,7 +131,7 @@ TEST(HopperFp8, ScoresThatAreAllNegativeOrRise) {
     torch::manual_seed(12);
     const torch::Tensor q = torch::rand({2, 1, 70, 64}).to(torch::kBFloat16).to(test_device());
     const torch::Tensor k = (torch::rand({2, 1, 400, 64}) + 0.5).to(torch::kBFloat16).to(test_device());
-    const torch::Tensor v = fp8::test_input({2, 1, 400, 64});
+    const torch::Tensor v = with_outliers({2, 1, 400, 64});
     const Problem p{1, 1, 70, 400, 64, Mask::none, {}, kPlain};
     check_tensors(p, q, -k, v);
     // Tiles are visited from the last to the first: these maxima rise with each of them, those fall.
@@ -141,7 +145,7 @@ TEST(HopperFp8, StridesOfAnyKind) {
     if (!can_run()) return;
     const simt::ScopedCpuDevice imitated(simt::device_from(simt::device_profile("h100")));
     torch::manual_seed(13);
-    const torch::Tensor packed = fp8::test_input({2, 3, 90, 2, 2 * 64 + 3});
+    const torch::Tensor packed = with_outliers({2, 3, 90, 2, 2 * 64 + 3});
     const auto part = [&](int which) {
         return packed.select(1, which).transpose(1, 2).slice(3, 1 + which, 65 + which);
     };
@@ -159,7 +163,7 @@ TEST(HopperFp8, OrdersAreAllRight) {
 TEST(HopperFp8, RepeatsBitwise) {
     if (!can_run()) return;
     const simt::ScopedCpuDevice imitated(simt::device_from(simt::device_profile("h100")));
-    const torch::Tensor q = fp8::test_input({1, 2, 200, 64}), k = fp8::test_input({1, 1, 300, 64});
+    const torch::Tensor q = with_outliers({1, 2, 200, 64}), k = with_outliers({1, 1, 300, 64});
     const AttentionResult one = hopper_fp8_forward(q, k, k), two = hopper_fp8_forward(q, k, k);
     EXPECT_TRUE(torch::equal(one.out, two.out));
     EXPECT_TRUE(torch::equal(one.lse, two.lse));
@@ -173,7 +177,7 @@ TEST(HopperFp8, MovesWhatTheFormulaSays) {
     for (const Mask mask : {Mask::none, Mask::causal_bottom_right, Mask::causal_top_left})
         for (const std::int64_t D : {40, 128, 200})
             for (const auto& [queries, keys] : {std::pair{70, 330}, {260, 130}}) {
-                const torch::Tensor q = fp8::test_input({1, 2, queries, D}), k = fp8::test_input({1, 1, keys, D});
+                const torch::Tensor q = with_outliers({1, 2, queries, D}), k = with_outliers({1, 1, keys, D});
                 const AttentionOptions options{.scale = {}, .mask = mask};
                 const Fp8Options how = D == 40 ? turned : Fp8Options();
                 const simt::LaunchLog log(simt::LaunchLog::Detail::bytes);
@@ -225,7 +229,7 @@ TEST(HopperFp8, RotaryEmbeddingIsFused) {
     const simt::ScopedCpuDevice imitated(simt::device_from(simt::device_profile("h100")));
     torch::manual_seed(14);
     const std::int64_t D = 40, queries = 70, keys = 130, first = keys - queries;
-    const torch::Tensor q = fp8::test_input({1, 2, queries, D}), k = fp8::test_input({1, 2, keys, D});
+    const torch::Tensor q = with_outliers({1, 2, queries, D}), k = with_outliers({1, 2, keys, D});
     const torch::Tensor angles =
         torch::arange(keys).view({keys, 1}) * torch::pow(1e4, -torch::arange(0, D, 2).to(torch::kFloat32) / double(D));
     const torch::Tensor cosines = angles.cos().to(q.device()), sines = angles.sin().to(q.device());
@@ -250,7 +254,7 @@ TEST(HopperFp8, BlocksAreRoundedToTheNearestCode) {
     if (!can_run()) return;
     const simt::ScopedCpuDevice imitated(simt::device_from(simt::device_profile("h100")));
     torch::manual_seed(5);
-    const torch::Tensor x = fp8::test_input({1, 2, 200, 100}) * 37.0;
+    const torch::Tensor x = with_outliers({1, 2, 200, 100}) * 37.0;
     x[0][0][3][5].fill_(1.95 * 2048.0);  // has a larger mantissa than the largest code
     for (const ValueCodes type : {ValueCodes::e4m3, ValueCodes::e5m2}) {
         const int mantissa = type == ValueCodes::e4m3 ? 3 : 2;
@@ -276,7 +280,7 @@ TEST(HopperFp8, BlocksAreRoundedToTheNearestCode) {
 TEST(HopperFp8, WhatIsInfiniteBecomesNaN) {
     if (!can_run()) return;
     const simt::ScopedCpuDevice imitated(simt::device_from(simt::device_profile("h100")));
-    torch::Tensor x = fp8::test_input({1, 1, 64, 64});
+    torch::Tensor x = with_outliers({1, 1, 64, 64});
     x[0][0][3][5].fill_(INFINITY);
     const torch::Tensor values = values_of_q(quantize_to_8_bits(x, x, x, {}, {.rotated = false}));
     EXPECT_EQ(values.isnan().sum().item<std::int64_t>(), 1);
@@ -295,7 +299,7 @@ std::string refusal(const std::function<void()>& call) {
 TEST(HopperFp8, RefusesInWords) {
     if (!can_run()) return;
     using ::testing::HasSubstr;
-    const torch::Tensor q = fp8::test_input({1, 1, 8, 64}), odd = fp8::test_input({1, 1, 8, 33});
+    const torch::Tensor q = with_outliers({1, 1, 8, 64}), odd = with_outliers({1, 1, 8, 33});
     const torch::Tensor table = torch::zeros({8, 32}, q.options().dtype(torch::kFloat32));
     if (!test_device().is_cuda()) {
         const simt::ScopedCpuDevice ampere(simt::device_from(simt::device_profile("a100")));

@@ -8,7 +8,6 @@
 #include <gtest/gtest.h>
 
 #include "common/attention/outputs.h"
-#include "common/reference/test_device.h"
 #include "phase7_hopper/fp8/compare_codes.h"
 
 namespace ladder::fp8 {
@@ -18,11 +17,6 @@ inline torch::Tensor with_outliers(const std::vector<std::int64_t>& sizes, torch
     torch::Tensor x = torch::randn(sizes, torch::kFloat32);
     x += torch::randn(sizes) * 10.0 * (torch::rand(sizes) < 0.001);
     return x.to(dtype);
-}
-
-/// The same, where the tests run.
-inline torch::Tensor test_input(const std::vector<std::int64_t>& sizes, torch::ScalarType dtype = torch::kBFloat16) {
-    return with_outliers(sizes, dtype).to(reference::test_device());
 }
 
 /// Holds what the kernel makes of q, k and v against float64 of what their codes stand for. Of many numbers at random

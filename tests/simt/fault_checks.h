@@ -3,7 +3,6 @@
 #include <array>
 #include <filesystem>
 #include <optional>
-#include <source_location>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,16 +43,13 @@ inline void expect_machine_still_works() {
     EXPECT_EQ(sum, 95 * 96 / 2);
 }
 
-using SourceLocation = std::source_location;
-
 /// "simt/file.cpp:12" for the line of the test's file with the comment "// @mark", as messages have it.
-inline std::string place(const std::string& mark, SourceLocation test = SourceLocation::current()) {
-    const std::string file = std::filesystem::path(test.file_name()).filename();
+inline std::string place(const std::string& mark, const char* test = __builtin_FILE()) {
+    const std::string file = std::filesystem::path(test).filename();
     return "simt/" + file + ":" + std::to_string(line_of(file, mark));
 }
 
-inline void expect_witness(const Witness& witness, const Party& party, const std::string& message,
-                           SourceLocation test) {
+inline void expect_witness(const Witness& witness, const Party& party, const std::string& message, const char* test) {
     EXPECT_EQ(witness.thread, party.thread) << message;
     EXPECT_EQ(witness.block, party.block) << message;
     if (!party.mark) return;
@@ -66,8 +62,7 @@ inline void expect_witness(const Witness& witness, const Party& party, const std
 
 /// The machine diagnoses `expected` of a kernel that stands in the test's file, and goes on working.
 template <class Kernel>
-void expect_fault(const Shape& shape, Kernel kernel, const Expected& expected,
-                  SourceLocation test = SourceLocation::current()) {
+void expect_fault(const Shape& shape, Kernel kernel, const Expected& expected, const char* test = __builtin_FILE()) {
     const auto error = fault_of(shape, kernel, "faulty_kernel");
     ASSERT_TRUE(error) << "not found: " << name_of(expected.fault);
     // Every place ends its line, the last one too.
