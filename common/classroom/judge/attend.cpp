@@ -1,11 +1,9 @@
 #include "common/classroom/judge/attend.h"
 
-#include <limits>
+#include "common/reference/per_head.h"
 
 namespace ladder::classroom {
 namespace {
-
-constexpr double kUnseen = -std::numeric_limits<double>::infinity();  // the score of a key that a query does not see
 
 torch::Tensor for_each_query_head(const torch::Tensor& kv, int64_t query_heads) {
     return kv.repeat_interleave(query_heads / kv.size(1), 1);
@@ -35,14 +33,14 @@ torch::Tensor scores_of(const torch::Tensor& q, const torch::Tensor& k, const Fo
         scores = scores + form.slopes->to(precision).view({1, -1, 1, 1}) * distance;
     }
     if (form.scores_kept_as) scores = scores.to(*form.scores_kept_as).to(precision);
-    return scores.masked_fill(sight(q.size(2), k.size(2), form).logical_not(), kUnseen);
+    return scores.masked_fill(sight(q.size(2), k.size(2), form).logical_not(), reference::kHiddenScore);
 }
 
 Attended attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v, const Form& form,
                 torch::ScalarType precision) {
     const torch::Tensor scores = scores_of(q, k, form, precision);
     const torch::Tensor lse = at::logsumexp(scores, -1);
-    const torch::Tensor sees_none = lse.eq(kUnseen);
+    const torch::Tensor sees_none = lse.eq(reference::kHiddenScore);
     torch::Tensor weights =
         at::exp(scores - lse.masked_fill(sees_none, 0).unsqueeze(-1)).masked_fill(sees_none.unsqueeze(-1), 0);
     if (form.weights_kept_as) weights = weights.to(*form.weights_kept_as).to(precision);

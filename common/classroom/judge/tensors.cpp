@@ -24,7 +24,7 @@ const char* name_of(torch::ScalarType dtype) {
     }
 }
 
-torch::ScalarType dtype_of_reply(const std::string& name) {
+torch::ScalarType dtype_of_output(const std::string& name) {
     return name == "f16" ? torch::kFloat16 : name == "bf16" ? torch::kBFloat16 : torch::kFloat32;
 }
 
@@ -56,7 +56,7 @@ void add_output(Message& problem, const std::string& name, torch::IntArrayRef si
 torch::Tensor empty_output(const Message& problem, std::size_t n) {
     const json& wanted = problem.words.at("outputs").at(n);
     return at::full(wanted.at("extents").get<std::vector<int64_t>>(), std::numeric_limits<double>::quiet_NaN(),
-                    torch::TensorOptions(dtype_of_reply(wanted.at("type"))));
+                    torch::TensorOptions(dtype_of_output(wanted.at("type"))));
 }
 
 torch::Tensor output_of(const Message& problem, const Message& reply, std::size_t n) {
