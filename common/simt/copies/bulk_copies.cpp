@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "common/simt/counters/event_recorder.h"
 #include "common/simt/memory/global_memory.h"
 #include "common/simt/memory/tensor_names.h"
 #include "common/simt/report/leniency.h"
@@ -22,6 +23,7 @@ std::string box_text(int rows, int columns) {
 
 BulkCopies::BulkCopies(Block& block) : block_(block) {}
 BulkCopies::~BulkCopies() = default;
+std::unique_ptr<Companion> BulkCopies::make(Block& block) { return std::make_unique<BulkCopies>(block); }
 
 void BulkCopies::start_block(int threads) { threads_.assign(std::size_t(threads), {}); }
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ class BulkCopies final : public Companion {
   public:
     explicit BulkCopies(Block& block);
     ~BulkCopies() override;
+    static std::unique_ptr<Companion> make(Block& block);
 
     /// A copy of a box, by the running thread.
     struct Box {
@@ -82,7 +84,7 @@ class BulkCopies final : public Companion {
     struct Thread {
         int agent = -1;
         int groups = 0;
-        std::deque<Store> under_way{};  ///< oldest first
+        std::deque<Store> under_way;  ///< oldest first
     };
 
     bool is_checked() const { return block_.checks() == Checks::on; }

@@ -14,6 +14,7 @@ inline namespace cpu {
 
 CopyQueue::CopyQueue(Block& block) : block_(block) {}
 CopyQueue::~CopyQueue() = default;
+std::unique_ptr<Companion> CopyQueue::make(Block& block) { return std::make_unique<CopyQueue>(block); }
 
 void CopyQueue::start_block(int threads) {
     threads_.resize(std::size_t(threads));

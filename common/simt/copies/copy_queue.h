@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "common/simt/machine/block.h"
@@ -32,6 +33,7 @@ class CopyQueue final : public Companion {
 
     explicit CopyQueue(Block& block);
     ~CopyQueue() override;
+    static std::unique_ptr<Companion> make(Block& block);
 
     void start_block(int threads) override;
 

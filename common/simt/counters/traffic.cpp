@@ -7,6 +7,7 @@
 #include <functional>
 #include <utility>
 
+#include "common/simt/counters/block_recorder.h"
 #include "common/simt/counters/mark_listeners.h"
 
 namespace simt {

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "common/simt/counters/access_listener.h"
-#include "common/simt/counters/block_recorder.h"
 #include "common/simt/counters/lane_streams.h"
 #include "common/simt/counters/request_cost.h"
 #include "common/simt/memory/tensor_names.h"
@@ -19,6 +18,8 @@
 
 namespace simt {
 inline namespace cpu {
+
+class BlockRecorder;
 
 /// Counts what the blocks of one worker move, while a LaunchLog listens.
 ///

@@ -4,12 +4,17 @@
 #include <string>
 #include <utility>
 
+#include "common/simt/counters/block_recorder.h"
 #include "common/simt/machine/block_turns.h"
 #include "common/simt/machine/schedule.h"
 #include "common/simt/machine/splitmix64.h"
+#include "common/simt/report/trace.h"
 
 namespace simt {
 inline namespace cpu {
+
+Block::Block() = default;
+Block::~Block() = default;
 
 void Block::begin(const Launch& launch, uint3 index, Cluster* cluster, int rank) {
     const int threads = static_cast<int>(launch.block.volume());
@@ -58,8 +63,12 @@ void Block::begin(const Launch& launch, uint3 index, Cluster* cluster, int rank)
     const std::uint64_t seed = current_schedule().seed;
     drawn_ = seed ? splitmix64(seed + splitmix64(number_)) | 1 : 0;
     global.start_block(launch.global, number_);
-    recorder_ = launch.trace && launch.trace->wants_block(number_) ? &own_recorder_ : nullptr;
-    if (recorder_) recorder_->start_block(launch.trace->launch(), shared, threads);
+    recorder_ = nullptr;
+    if (launch.trace && launch.trace->wants_block(number_)) {
+        if (!own_recorder_) own_recorder_ = std::make_unique<BlockRecorder>();
+        recorder_ = own_recorder_.get();
+        recorder_->start_block(launch.trace->launch(), shared, threads);
+    }
     traffic.start_block(launch.count, threads, recorder_);
     for (const auto& [kind, companion] : companions_) companion->start_block(threads);
 
@@ -126,10 +135,17 @@ void Block::end() {
     }
 }
 
-Companion& Block::add_companion(const void* kind, std::unique_ptr<Companion> companion) {
-    companion->start_block(threads_);
-    return *companions_.emplace_back(kind, std::move(companion)).second;
+Companion& Block::add_companion(const void* kind, std::unique_ptr<Companion> (*make)(Block&)) {
+    Companion& companion = *companions_.emplace_back(kind, make(*this)).second;
+    companion.start_block(threads_);
+    return companion;
 }
+
+void Block::watch(const char* name, std::int64_t row, std::int64_t column, float value) {
+    if (recorder_) recorder_->watch(name, row, column, value, current_thread_);
+}
+
+EventRecorder* Block::recorded_events() { return &recorder_->parties(); }
 
 TracedBlock Block::take_trace() {
     TracedBlock traced{.index = {index_.x, index_.y, index_.z}, .counters = traffic.take()};

@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "common/simt/counters/block_recorder.h"
 #include "common/simt/counters/traffic.h"
 #include "common/simt/device/device.h"
 #include "common/simt/language/cuda_names.h"
@@ -36,7 +35,14 @@
 #include "common/simt/report/machine_error.h"
 
 namespace simt {
+
+struct TracedBlock;
+class TraceLog;
+
 inline namespace cpu {
+
+class BlockRecorder;
+class EventRecorder;
 
 /// The warp-wide operations that the machine knows.
 enum class Collective : std::uint32_t {
@@ -88,6 +94,9 @@ class Block final : private SharedMemory::Owner, private AccessListener {
         void (*body)(const void*);
         const void* arguments;
     };
+
+    Block();
+    ~Block();
 
     /// The block that the calling OS thread runs. Kernels reach the machine through it.
     static Block& current() { return *current_; }
@@ -274,13 +283,10 @@ class Block final : private SharedMemory::Owner, private AccessListener {
     }
 
     /// A kernel shows a value, see simt::watch().
-    void watch(const char* name, std::int64_t row, std::int64_t column, float value) {
-        if (recorder_) [[unlikely]]
-            recorder_->watch(name, row, column, value, current_thread_);
-    }
+    void watch(const char* name, std::int64_t row, std::int64_t column, float value);
 
     /// Who hears of what parties of the block do, such as waits at an mbarrier; null: nobody.
-    EventRecorder* events() { return recorder_ ? &recorder_->parties() : nullptr; }
+    EventRecorder* events() { return recorder_ ? recorded_events() : nullptr; }
 
     /// In a signal handler: so much processor time has passed, WorkerWatch::tick_seconds(). A block whose budget is
     /// used up is watched from now on; one that then does nothing that can be watched ends here.
@@ -307,7 +313,7 @@ class Block final : private SharedMemory::Owner, private AccessListener {
     C& companion() {
         for (const auto& [kind, companion] : companions_)
             if (kind == &kKind<C>) return static_cast<C&>(*companion);
-        return static_cast<C&>(add_companion(&kKind<C>, std::make_unique<C>(*this)));
+        return static_cast<C&>(add_companion(&kKind<C>, C::make));
     }
 
     SharedMemory shared{*this};
@@ -401,9 +407,11 @@ class Block final : private SharedMemory::Owner, private AccessListener {
         from.sanitized.arrive(sanitized_home_);
     }
 
+    EventRecorder* recorded_events();
+
     template <class C>
     static constexpr char kKind = 0;  // its address stands for C
-    Companion& add_companion(const void* kind, std::unique_ptr<Companion> companion);
+    Companion& add_companion(const void* kind, std::unique_ptr<Companion> (*make)(Block&));
     [[noreturn, gnu::cold, gnu::noinline]] void fail_in_flight(const char* does, std::size_t offset, int thread,
                                                                SourceSite site) override;
 
@@ -506,7 +514,7 @@ class Block final : private SharedMemory::Owner, private AccessListener {
 
     const Launch* launch_ = nullptr;
     uint3 index_{};
-    BlockRecorder own_recorder_;
+    std::unique_ptr<BlockRecorder> own_recorder_;
     BlockRecorder* recorder_ = nullptr;  // own_recorder_ while somebody wants to see this block, else null
     FiberStacks stacks_;
     Lookout lookout_;

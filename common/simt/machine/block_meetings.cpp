@@ -4,6 +4,7 @@
 #include <bit>
 #include <utility>
 
+#include "common/simt/counters/block_recorder.h"
 #include "common/simt/report/leniency.h"
 
 // Where threads meet: the barriers of the block, and the collectives of a warp.

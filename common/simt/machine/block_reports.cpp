@@ -7,6 +7,8 @@
 
 #include "common/simt/machine/block.h"
 
+#include "common/simt/counters/block_recorder.h"
+
 // What a block says when its threads fail to meet.
 
 namespace simt {

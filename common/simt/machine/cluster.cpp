@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/simt/counters/event_recorder.h"
 #include "common/simt/machine/block.h"
 #include "common/simt/report/leniency.h"
 
@@ -13,6 +14,8 @@ namespace {
 constexpr const char* kName = "the cluster's barrier";
 
 }  // namespace
+
+void ClusterMessage::clear() { *this = {}; }
 
 void ClusterMessage::join(const ClusterMessage& other) {
     ThreadClocks::join(clock, other.clock);

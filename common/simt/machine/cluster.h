@@ -24,7 +24,7 @@ struct ClusterMessage {
     KnowledgePtr knowledge{};
 
     void join(const ClusterMessage& other);
-    void clear() { *this = {}; }
+    void clear();
 };
 
 /// The running thread of a block as a visitor of another block's shared memory.

@@ -20,22 +20,17 @@ inline namespace cpu {
 /// there is not. Only the end of the launch tells.
 class HalfFullBarriers {
   public:
+    HalfFullBarriers();
+    ~HalfFullBarriers();
+
     /// A block has ended, in which threads went through these barriers: by number, a bit each.
     void note_opened(unsigned numbers) { opened_.fetch_or(numbers, std::memory_order_relaxed); }
 
     /// Block `block` has ended and left barrier `number` half full, which none of its threads ever went through.
-    void note_left(int number, std::uint64_t block, MachineError::Report&& report) {
-        const std::scoped_lock lock(mutex_);
-        const auto [left, is_first] = left_.try_emplace(number, block, report);
-        if (!is_first && block < left->second.first) left->second = {block, std::move(report)};
-    }
+    void note_left(int number, std::uint64_t block, MachineError::Report&& report);
 
     /// What that comes to, of the lowest such barrier, in the lowest block that left it so. Once no block runs.
-    std::optional<MachineError::Report> mistake() const {
-        for (const auto& [number, left] : left_)
-            if (!(opened_ >> number & 1)) return left.second;
-        return std::nullopt;
-    }
+    std::optional<MachineError::Report> mistake() const;
 
   private:
     std::atomic<unsigned> opened_ = 0;

@@ -12,26 +12,10 @@ inline namespace cpu {
 /// value again and again waits for somebody to change it.
 class SpinWatch {
   public:
-    void start_block() {
-        if (looks_.empty()) return;
-        looks_.clear();
-    }
+    void start_block();
 
     /// A thread of so many has found these bits there. Whether it is time to let somebody else have a turn.
-    bool finds(int thread, std::uintptr_t address, std::uint64_t bits, int threads) {
-        if (looks_.empty()) looks_.resize(std::size_t(threads));
-        Looks& looks = looks_[std::size_t(thread)];
-        for (Look& look : looks.last) {
-            if (look.address != address) continue;
-            if (look.bits == bits) return ++look.times % kTimes == 0;
-            look = {address, bits, 1};
-            news_ = true;
-            return false;
-        }
-        looks.last[looks.next++ % kPlaces] = {address, bits, 1};
-        news_ = true;
-        return false;
-    }
+    bool finds(int thread, std::uintptr_t address, std::uint64_t bits, int threads);
 
     /// Somebody has done something else than to look in vain.
     void note_news() { news_ = true; }

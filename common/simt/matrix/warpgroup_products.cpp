@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "common/simt/counters/event_recorder.h"
 #include "common/simt/matrix/product_arithmetic.h"
 #include "common/simt/matrix/warpgroup.h"
 
@@ -67,6 +68,7 @@ void begin_multiply(Block& block, int warpgroup, const std::array<const void*, k
 
 WarpgroupProducts::WarpgroupProducts(Block& block) : block_(block) {}
 WarpgroupProducts::~WarpgroupProducts() = default;
+std::unique_ptr<Companion> WarpgroupProducts::make(Block& block) { return std::make_unique<WarpgroupProducts>(block); }
 
 void WarpgroupProducts::start_block(int threads) {
     warpgroups_ = std::vector<Warpgroup>(std::size_t(threads + kWarpgroup - 1) / kWarpgroup);

@@ -38,6 +38,7 @@ class WarpgroupProducts final : public Companion {
   public:
     explicit WarpgroupProducts(Block& block);
     ~WarpgroupProducts() override;
+    static std::unique_ptr<Companion> make(Block& block);
 
     void start_block(int threads) override;
     void thread_returns() override;

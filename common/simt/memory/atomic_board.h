@@ -48,11 +48,10 @@ class AtomicBoard {
         SourceSite narrow_release{}, narrow_acquire{};
     };
 
-    void clear() {
-        posts_.clear();
-        steps_.clear();
-        noted_.clear();
-    }
+    AtomicBoard();
+    ~AtomicBoard();
+
+    void clear();
 
     /// Makes an access, alone: operate() says whether it changed the element. `thread`: a number of its own in the
     /// launch, not 0. `published`: what it leaves if it changes the element. What it found comes back, and its number.
@@ -78,24 +77,13 @@ class AtomicBoard {
     }
 
     /// Remembers a step; the first of its kind, and not without end.
-    void note(const Step& step) {
-        const std::scoped_lock lock(mutex_);
-        if (noted_.size() < kMostSteps &&
-            noted_.insert({step.block, step.address, step.site.line(), step.releases, step.acquires}).second)
-            steps_.push_back(step);
-    }
+    void note(const Step& step);
 
     /// The thread fences: what it read before acquires after all.
-    void note_fence(std::uint64_t block, int thread) {
-        for_last_steps(block, thread, [](Step& step) { step.acquires = step.use.reads; });
-    }
+    void note_fence(std::uint64_t block, int thread);
 
     /// It does so for its block alone, at a line.
-    void note_narrow_fence(std::uint64_t block, int thread, SourceSite site) {
-        for_last_steps(block, thread, [site](Step& step) {
-            if (step.use.reads && !step.narrow_acquire.known()) step.narrow_acquire = site;
-        });
-    }
+    void note_narrow_fence(std::uint64_t block, int thread, SourceSite site);
 
     const std::vector<Step>& steps() const { return steps_; }
 
@@ -103,11 +91,7 @@ class AtomicBoard {
     static constexpr std::size_t kMostSteps = 4096, kLastSteps = 64;
 
     template <class Use>
-    void for_last_steps(std::uint64_t block, int thread, Use use) {
-        const std::scoped_lock lock(mutex_);
-        for (std::size_t i = steps_.size(); i-- > 0 && steps_.size() - i <= kLastSteps;)
-            if (steps_[i].block == block && steps_[i].thread == thread) use(steps_[i]);
-    }
+    void for_last_steps(std::uint64_t block, int thread, Use use);
 
     std::mutex mutex_;
     std::unordered_map<std::uintptr_t, Post> posts_;

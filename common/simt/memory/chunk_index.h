@@ -12,6 +12,9 @@ inline namespace cpu {
 /// its table, and forgets by counting on.
 class ChunkIndex {
   public:
+    ChunkIndex();
+    ~ChunkIndex();
+
     /// The number under `address`, which is `number` if there was none yet.
     std::uint32_t find_or_add(std::uintptr_t address, std::uint32_t number) {
         for (std::size_t at = home_of(address);; at = (at + 1) & (slots_.size() - 1)) {
@@ -22,10 +25,7 @@ class ChunkIndex {
     }
 
     /// Forgets all of them.
-    void clear() {
-        used_ = 0;
-        if (++generation_ == 0) *this = {};
-    }
+    void clear();
 
   private:
     struct Slot {
@@ -46,17 +46,10 @@ class ChunkIndex {
     }
 
     // Apart, so that to find saves no registers.
-    [[gnu::noinline]] void grow() {
-        std::vector<Slot> before(4 * slots_.size());
-        before.swap(slots_);
-        shift_ -= 2;
-        used_ = 0;
-        for (const Slot& slot : before)
-            if (slot.generation == generation_) find_or_add(slot.address, slot.number);
-    }
+    void grow();
 
-    std::vector<Slot> slots_{std::vector<Slot>(256)};  // a power of 2, at most half of it in use
-    int shift_ = 64 - 8;                               // leaves the bits of a place among them
+    std::vector<Slot> slots_;  // a power of 2, at most half of it in use
+    int shift_;                // leaves the bits of a place among them
     std::size_t used_ = 0;
     std::uint32_t generation_ = 1;
 };

@@ -28,7 +28,10 @@ GlobalLaunchShadow::GlobalLaunchShadow(const char* kernel, dim3 grid, Running ru
       number_(next_launch_number()),
       running_(std::move(running)),
       starts_early_(!running_.empty()),
-      regions_(global_regions()) {}
+      regions_(global_regions()),
+      pages_(&memory_),
+      adders_(&memory_),
+      histories_(&memory_) {}
 
 // 4 million elements, more than the kernels of a lesson write: 32 MiB, and twice that for readers.
 constexpr std::size_t kMostSparePages = 1 << 14;
@@ -49,6 +52,12 @@ GlobalLaunchShadow::~GlobalLaunchShadow() {
         spare_pages().keep(std::move(page));
     }
 }
+
+GlobalLaunchShadow::Page::~Page() = default;
+
+GlobalLaunchShadow::History::History(const allocator_type& memory)
+    : by_deed{Pasts(memory), Pasts(memory), Pasts(memory), Pasts(memory)} {}
+GlobalLaunchShadow::History::~History() = default;
 
 GlobalLaunchShadow::Running GlobalLaunchShadow::running_after(std::shared_ptr<const GlobalLaunchShadow> last) {
     if (!last) return {};

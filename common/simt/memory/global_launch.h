@@ -120,6 +120,7 @@ class GlobalLaunchShadow {
         std::array<Party, kCells> writers;
         std::unique_ptr<AllReaders> readers;
 
+        ~Page();
         Readers readers_of(std::size_t number) const { return readers ? (*readers)[number] : Readers{}; }
     };
     struct Instruction {
@@ -149,8 +150,8 @@ class GlobalLaunchShadow {
     };
     struct History {
         using allocator_type = std::pmr::polymorphic_allocator<>;
-        explicit History(const allocator_type& memory)
-            : by_deed{Pasts(memory), Pasts(memory), Pasts(memory), Pasts(memory)} {}
+        explicit History(const allocator_type& memory);
+        ~History();
 
         using Pasts = std::pmr::vector<Past>;
         const GlobalRegion* region = nullptr;
@@ -206,10 +207,10 @@ class GlobalLaunchShadow {
     const GlobalRegions regions_;
     std::mutex mutex_;                               // of everything below
     std::pmr::unsynchronized_pool_resource memory_;  // of the maps
-    std::pmr::unordered_map<std::uintptr_t, std::unique_ptr<Page>> pages_{&memory_};
+    std::pmr::unordered_map<std::uintptr_t, std::unique_ptr<Page>> pages_;
     // Of a cell, by its address: the lowest two, and all that is listed.
-    std::pmr::unordered_map<std::uintptr_t, std::array<Party, 2>> adders_{&memory_};
-    std::pmr::unordered_map<std::uintptr_t, History> histories_{&memory_};
+    std::pmr::unordered_map<std::uintptr_t, std::array<Party, 2>> adders_;
+    std::pmr::unordered_map<std::uintptr_t, History> histories_;
     std::vector<Unwritten> unwritten_;
     std::vector<Instruction> instructions_;
     std::size_t recent_instruction_ = 0;  // whose number was asked for last

@@ -19,8 +19,27 @@ constexpr std::uintptr_t kNoChunk = UINTPTR_MAX;  // 0 is the first one of a ten
 
 }  // namespace
 
-GlobalShadow::GlobalShadow(FaultHandler& faults) : faults_(faults) {}
+GlobalShadow::GlobalShadow(FaultHandler& faults)
+    : faults_(faults), readers_(&memory_), listed_(&memory_), atomics_(&memory_) {}
 GlobalShadow::~GlobalShadow() = default;
+
+GlobalShadow::AtomicNote::AtomicNote(const allocator_type& memory)
+    : modifiers(memory), loaders(memory), changes(memory), looks(memory) {}
+GlobalShadow::AtomicNote::~AtomicNote() = default;
+
+GlobalShadow::Listed::Listed(const allocator_type& memory) : list(memory) {}
+GlobalShadow::Listed::~Listed() = default;
+
+void GlobalShadow::open_block_interval() {
+    ++block_interval_;
+    if (clocks_) readers_.clear();
+    if (waited_.any()) waited_.set();  // who comes out of a barrier has waited, if anyone before it had
+}
+
+void GlobalShadow::join_cluster(std::vector<std::uint64_t> numbers, int rank, int threads) {
+    cluster_.join(std::move(numbers), rank, threads);
+    begin_to_list();
+}
 
 void GlobalShadow::start_block(GlobalLaunchShadow& launch, std::uint64_t block) {
     if (launch.number() != launch_number_) {

@@ -40,11 +40,7 @@ class GlobalShadow {
     /// Tells the launch what the block did, also when it ends early.
     void end_block();
 
-    void open_block_interval() {
-        ++block_interval_;
-        if (clocks_) readers_.clear();
-        if (waited_.any()) waited_.set();  // who comes out of a barrier has waited, if anyone before it had
-    }
+    void open_block_interval();
 
     /// As SharedMemory's: whose accesses follow, and who knows the order of what intervals leave open.
     void enter_warp(std::uint32_t since) { since_ = since; }
@@ -83,10 +79,7 @@ class GlobalShadow {
     HandOver& hand_over() { return hand_over_; }
 
     /// The block is one of a cluster, whose clocks tell what it knows of the others: see ClusterKnowledge.
-    void join_cluster(std::vector<std::uint64_t> numbers, int rank, int threads) {
-        cluster_.join(std::move(numbers), rank, threads);
-        begin_to_list();
-    }
+    void join_cluster(std::vector<std::uint64_t> numbers, int rank, int threads);
     /// What is published besides: what the thread knows by its cluster.
     KnowledgePtr with_cluster(const Moment& now, const KnowledgePtr& published) {
         return published && cluster_.is_of_cluster() ? joined(published, known_at(now)) : published;
@@ -218,8 +211,8 @@ class GlobalShadow {
     /// kAtomics wrote it, and the last one who really did stands here.
     struct AtomicNote {
         using allocator_type = std::pmr::polymorphic_allocator<>;
-        explicit AtomicNote(const allocator_type& memory)
-            : modifiers(memory), loaders(memory), changes(memory), looks(memory) {}
+        explicit AtomicNote(const allocator_type& memory);
+        ~AtomicNote();
 
         std::uint32_t block_interval = 0;  // that the lists are of
         ReaderList modifiers, loaders;
@@ -261,7 +254,8 @@ class GlobalShadow {
 
     struct Listed {
         using allocator_type = std::pmr::polymorphic_allocator<>;
-        explicit Listed(const allocator_type& memory) : list(memory) {}
+        explicit Listed(const allocator_type& memory);
+        ~Listed();
 
         const GlobalRegion* region = nullptr;
         std::size_t cell = 0;
@@ -308,7 +302,7 @@ class GlobalShadow {
     std::uint32_t before_clocks_ = 0;                // the last interval of a warp before there were
     std::pmr::unsynchronized_pool_resource memory_;  // of the maps; what they took stays for the next block, as chunks_
     // Of an element, by its address, where there are clocks.
-    std::pmr::unordered_map<std::uintptr_t, ReaderList> readers_{&memory_};
+    std::pmr::unordered_map<std::uintptr_t, ReaderList> readers_;
     std::bitset<1024> waited_;  // by thread: for the launches before
     bool lets_next_start_unwaited_ = false;
     std::vector<Source> sources_;
@@ -320,8 +314,8 @@ class GlobalShadow {
     bool is_plain_ = true;
     ClusterKnowledge cluster_;
     bool lists_ = false;
-    std::pmr::unordered_map<std::uintptr_t, Listed> listed_{&memory_};       // by the address of the cell
-    std::pmr::unordered_map<std::uintptr_t, AtomicNote> atomics_{&memory_};  // likewise
+    std::pmr::unordered_map<std::uintptr_t, Listed> listed_;       // by the address of the cell
+    std::pmr::unordered_map<std::uintptr_t, AtomicNote> atomics_;  // likewise
     std::vector<std::pair<std::uintptr_t, ListedAccess>> unwritten_;
 };
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <bit>
 #include <cstdint>
 #include <memory_resource>
 #include <vector>
@@ -47,24 +46,10 @@ struct ListedAccess {
     SourceSite site;
 
     /// Those lanes whose access does not lie before what is done with this knowledge.
-    std::uint32_t lanes_unknown_to(const KnowledgePtr& other, std::uint64_t block) const {
-        return lanes_beyond(other, [&](int thread) { return other->covers(block, thread, interval); });
-    }
+    std::uint32_t lanes_unknown_to(const KnowledgePtr& other, std::uint64_t block) const;
 
     /// Those lanes whose access has not been shown to agents that are set off with this knowledge.
-    std::uint32_t lanes_unshown_to(const KnowledgePtr& other, std::uint64_t block) const {
-        return lanes_beyond(other, [&](int thread) { return other->has_shown(block, thread, interval); });
-    }
-
-  private:
-    template <class Includes>
-    std::uint32_t lanes_beyond(const KnowledgePtr& other, Includes includes) const {
-        if (!other) return lanes;
-        std::uint32_t beyond = 0;
-        for (std::uint32_t l = lanes; l; l &= l - 1)
-            if (const int lane = std::countr_zero(l); !includes(warp * 32 + lane)) beyond |= 1u << lane;
-        return beyond;
-    }
+    std::uint32_t lanes_unshown_to(const KnowledgePtr& other, std::uint64_t block) const;
 };
 
 /// All that a block does to one element. Of a thread's accesses of one kind with the same knowledge the last is kept:
@@ -72,40 +57,13 @@ struct ListedAccess {
 class AccessList {
   public:
     using allocator_type = std::pmr::polymorphic_allocator<>;
-    explicit AccessList(const allocator_type& memory = {}) : list_(memory) {}
+    explicit AccessList(const allocator_type& memory = {});
+    ~AccessList();
 
-    void add(const ListedAccess& access) {
-        bool is_listed = false;
-        for (ListedAccess& listed : list_) {
-            if (listed.deed != access.deed || listed.looks != access.looks || listed.by_agent != access.by_agent ||
-                listed.warp != access.warp || listed.knowledge != access.knowledge ||
-                (!is_atomic(access.deed) && listed.number != access.number))
-                continue;
-            if (listed.interval == access.interval) {
-                listed.lanes |= access.lanes;
-                listed.number = access.number;
-                is_listed = true;
-            } else {
-                listed.lanes &= ~access.lanes;
-            }
-        }
-        std::erase_if(list_, [](const ListedAccess& listed) { return listed.lanes == 0; });
-        if (!is_listed) list_.push_back(access);
-    }
+    void add(const ListedAccess& access);
+
     /// The thread has waited for its bulk stores to the element: they are over, in this interval of its warp.
-    void land(int thread, std::uint32_t interval) {
-        const std::uint32_t bit = 1u << unsigned(thread) % 32;
-        std::vector<ListedAccess> landed;
-        for (ListedAccess& listed : list_) {
-            if (listed.interval != kUnderWay || listed.warp != thread / 32 || !(listed.lanes & bit)) continue;
-            listed.lanes &= ~bit;
-            landed.push_back(listed);
-            landed.back().lanes = bit;
-            landed.back().interval = interval;
-        }
-        std::erase_if(list_, [](const ListedAccess& listed) { return listed.lanes == 0; });
-        for (const ListedAccess& access : landed) add(access);
-    }
+    void land(int thread, std::uint32_t interval);
 
     const std::pmr::vector<ListedAccess>& all() const { return list_; }
 

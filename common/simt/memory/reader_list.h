@@ -15,7 +15,12 @@ inline namespace cpu {
 class ReaderList {
   public:
     using allocator_type = std::pmr::polymorphic_allocator<>;
-    explicit ReaderList(const allocator_type& memory = {}) : entries_(memory) {}
+    explicit ReaderList(const allocator_type& memory = {});
+    ReaderList(const ReaderList&);
+    ReaderList(ReaderList&&) noexcept;
+    ReaderList& operator=(const ReaderList&);
+    ReaderList& operator=(ReaderList&&);
+    ~ReaderList();
 
     /// A reader, and where it read.
     struct Reader {
@@ -25,22 +30,7 @@ class ReaderList {
 
     /// A thread has read in interval `interval` of its warp. Its own earlier reads need no memory any more: whatever
     /// races with them races with this one too.
-    void add(int thread, std::uint32_t interval, SourceSite site) {
-        const std::uint32_t bit = 1u << unsigned(thread) % 32;
-        bool listed = false;
-        for (Entry& entry : entries_) {
-            if (entry.warp != thread / 32) continue;
-            if (entry.interval == interval) {
-                entry.lanes |= bit;
-                listed = true;
-            } else {
-                entry.lanes &= ~bit;
-            }
-        }
-        if (listed) return;
-        std::erase_if(entries_, [](const Entry& entry) { return entry.lanes == 0; });
-        entries_.push_back({interval, thread / 32, bit, site});
-    }
+    void add(int thread, std::uint32_t interval, SourceSite site);
 
     /// One of them whose read does not lie before what `writer` does now; thread -1: there is none. `since` and
     /// `block_since`: when the lanes of the writer's warp, and the whole block, last met. That says nothing of agents:
@@ -49,19 +39,7 @@ class ReaderList {
         return unknown_to(writer, since, block_since, &clocks);
     }
     /// The same in a block that may have no clocks: null.
-    Reader unknown_to(int writer, std::uint32_t since, std::uint32_t block_since, const ThreadClocks* clocks) const {
-        for (const Entry& entry : entries_) {
-            const bool is_thread = entry.warp * 32 < ThreadClocks::kFirstAgent;
-            if (is_thread && entry.interval < block_since) continue;
-            if (entry.warp == writer / 32 && entry.interval < since) continue;
-            for (std::uint32_t lanes = entry.lanes; lanes; lanes &= lanes - 1) {
-                const int reader = entry.warp * 32 + std::countr_zero(lanes);
-                if (reader != writer && !(clocks && clocks->knows(writer, reader, entry.interval)))
-                    return {clocks ? clocks->unknown_part(writer, reader, entry.interval) : reader, entry.site};
-            }
-        }
-        return {-1, {}};
-    }
+    Reader unknown_to(int writer, std::uint32_t since, std::uint32_t block_since, const ThreadClocks* clocks) const;
 
     /// One of them of whom know(reader, interval) says no; thread -1: there is none.
     template <class Knows>
@@ -74,7 +52,7 @@ class ReaderList {
         return {-1, {}};
     }
 
-    void clear() { entries_.clear(); }
+    void clear();
 
     /// Readers in a block before the `number`-th are forgotten.
     void start_block(std::uint32_t number) {

@@ -26,6 +26,8 @@ void ThreadClocks::join(ClusterClock& clock, const ClusterClock& other) {
     for (std::size_t rank = 0; rank < other.size(); ++rank) clock[rank].join(other[rank]);
 }
 
+void ThreadClocks::Clock::clear() { *this = {}; }
+
 void ThreadClocks::Clock::join(const Clock& other) {
     Past::join(other);
     if (other.others.empty()) return;

@@ -71,7 +71,7 @@ class ThreadClocks {
         std::uint64_t version = 0;  ///< another one whenever something may be new in them
 
         void join(const Clock& other);
-        void clear() { *this = {}; }
+        void clear();
     };
 
     /// Where a thread stands in time: its number, the interval of its warp, when the lanes of its warp last met, and

@@ -25,6 +25,7 @@ Moment now(const Block& block) { return block.global.moment(block.thread(), bloc
 class SharedBoard final : public Companion {
   public:
     explicit SharedBoard(Block&) {}
+    static std::unique_ptr<Companion> make(Block& block) { return std::make_unique<SharedBoard>(block); }
     void start_block(int) override { board.clear(); }
     void thread_returns() override {}
     void thread_touches(const char*, std::size_t, int, SourceSite) const override {}

@@ -1,5 +1,7 @@
 #include "common/simt/sync/mbarriers.h"
 
+#include "common/simt/counters/event_recorder.h"
+
 #include <cstring>
 #include <utility>
 
@@ -14,6 +16,9 @@ constexpr std::int64_t kMostBytes = (1 << 20) - 1;  // that a phase may still wa
 
 Mbarriers::Mbarriers(Block& block) : block_(block) {}
 Mbarriers::~Mbarriers() = default;
+std::unique_ptr<Companion> Mbarriers::make(Block& block) { return std::make_unique<Mbarriers>(block); }
+
+void Mbarriers::start_block(int) { barriers_.clear(); }
 
 void Mbarriers::misused(SourceSite site, std::string what, std::string advice, Witness second) const {
     block_.fail({.fault = Fault::barrier_misuse,

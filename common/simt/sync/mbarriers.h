@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,7 @@ class Mbarriers final : public Companion {
 
     explicit Mbarriers(Block& block);
     ~Mbarriers() override;
+    static std::unique_ptr<Companion> make(Block& block);
 
     // Each is called for the running thread, with where the barrier lies in shared memory. Threads of other blocks of
     // the cluster may arrive, and bring.
@@ -58,7 +60,7 @@ class Mbarriers final : public Companion {
     /// A copy has been issued that reports to the barrier. Its destination is in flight from now on.
     void bring(std::uint32_t offset, Transfer&& transfer);
 
-    void start_block(int) override { barriers_.clear(); }
+    void start_block(int) override;
     void thread_returns() override {}
     void all_have_returned() override;
     bool let_something_happen() override;

@@ -1,5 +1,7 @@
 #include "common/simt/sync/named_barriers.h"
 
+#include "common/simt/counters/event_recorder.h"
+
 #include <algorithm>
 #include <utility>
 
@@ -24,6 +26,9 @@ std::string threads_in(const std::bitset<1024>& who) {
 
 NamedBarriers::NamedBarriers(Block& block) : block_(block) {}
 NamedBarriers::~NamedBarriers() = default;
+std::unique_ptr<Companion> NamedBarriers::make(Block& block) { return std::make_unique<NamedBarriers>(block); }
+
+void NamedBarriers::start_block(int) { barriers_ = {}; }
 
 NamedBarriers::Barrier& NamedBarriers::come_to(const char* call, int id, int threads, SourceSite site) {
     const std::string me = "thread " + std::to_string(block_.thread()),

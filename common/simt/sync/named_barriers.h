@@ -3,6 +3,7 @@
 #include <array>
 #include <bitset>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "common/simt/machine/awaited.h"
@@ -20,6 +21,7 @@ class NamedBarriers final : public Companion {
   public:
     explicit NamedBarriers(Block& block);
     ~NamedBarriers() override;
+    static std::unique_ptr<Companion> make(Block& block);
 
     /// The running thread comes to barrier `id`, which is for so many threads.
     void arrive(int id, int threads, SourceSite site);
@@ -27,7 +29,7 @@ class NamedBarriers final : public Companion {
     /// The same; it goes on when all have come.
     void sync(int id, int threads, SourceSite site);
 
-    void start_block(int) override { barriers_ = {}; }
+    void start_block(int) override;
     void thread_returns() override {}
     void all_have_returned() override;
     void thread_touches(const char*, std::size_t, int, SourceSite) const override {}

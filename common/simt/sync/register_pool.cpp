@@ -1,5 +1,7 @@
 #include "common/simt/sync/register_pool.h"
 
+#include "common/simt/counters/event_recorder.h"
+
 #include <algorithm>
 
 namespace simt {
@@ -18,6 +20,7 @@ const Block::WarpgroupInstruction RegisterPool::kClaim{"setmaxnreg.inc", kReleas
 
 RegisterPool::RegisterPool(Block& block) : block_(block) {}
 RegisterPool::~RegisterPool() = default;
+std::unique_ptr<Companion> RegisterPool::make(Block& block) { return std::make_unique<RegisterPool>(block); }
 
 void RegisterPool::start_block(int threads) {
     // The hardware gives each warp what it asks for in one go, so a warp that is not full takes as much as a full one.

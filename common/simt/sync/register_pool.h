@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ class RegisterPool final : public Companion, public Awaited {
 
     explicit RegisterPool(Block& block);
     ~RegisterPool() override;
+    static std::unique_ptr<Companion> make(Block& block);
 
     void start_block(int threads) override;
     void thread_returns() override {}

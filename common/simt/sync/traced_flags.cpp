@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "common/simt/counters/event_recorder.h"
 #include "common/simt/machine/block.h"
 
 namespace simt {
