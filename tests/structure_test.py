@@ -40,9 +40,9 @@ SIMT = {
     "machine": {"language", "device", "report", "memory", "counters"},  # blocks: fibers, meetings
     "launch": {"language", "device", "report", "memory", "machine"},
     "views": {"language", "report", "memory", "machine"},
-    "sync": {"device", "report", "memory", "machine", "views"},
-    "copies": {"language", "device", "report", "memory", "machine", "sync", "views"},
-    "matrix": {"language", "device", "report", "machine", "views"},
+    "sync": {"device", "report", "memory", "counters", "machine", "views"},
+    "copies": {"language", "device", "report", "memory", "counters", "machine", "sync", "views"},
+    "matrix": {"language", "device", "report", "counters", "machine", "views"},
 }
 
 CODE = (".h", ".cpp", ".cuh", ".cu")

@@ -290,7 +290,7 @@ class Addresses(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             file, record = pathlib.Path(folder) / "kernel.cpp", pathlib.Path(folder) / "record"
             file.write_text(text)
-            subprocess.run(["g++", "-std=c++20", "-O1", "-w", "-fsyntax-only", "-fsanitize=bounds-strict", f"-fdump-tree-original-raw={record}", file],
+            subprocess.run(["g++", "-std=c++20", "-Og", "-w", "-fsyntax-only", "-fsanitize=bounds-strict", f"-fdump-tree-original-raw={record}", file],
                            check=True)
             return addresses.complaints(record.read_bytes(), file.name)
 

@@ -136,9 +136,9 @@ void Block::end() {
 }
 
 Companion& Block::add_companion(const void* kind, std::unique_ptr<Companion> (*make)(Block&)) {
-    Companion& companion = *companions_.emplace_back(kind, make(*this)).second;
-    companion.start_block(threads_);
-    return companion;
+    std::unique_ptr<Companion> companion = make(*this);
+    companion->start_block(threads_);
+    return *companions_.emplace_back(kind, std::move(companion)).second;
 }
 
 void Block::watch(const char* name, std::int64_t row, std::int64_t column, float value) {

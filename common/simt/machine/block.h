@@ -515,7 +515,7 @@ class Block final : private SharedMemory::Owner, private AccessListener {
     const Launch* launch_ = nullptr;
     uint3 index_{};
     std::unique_ptr<BlockRecorder> own_recorder_;
-    BlockRecorder* recorder_ = nullptr;  // own_recorder_ while somebody wants to see this block, else null
+    BlockRecorder* recorder_ = nullptr;  // *own_recorder_ while somebody wants to see this block, else null
     FiberStacks stacks_;
     Lookout lookout_;
     std::uint64_t meetings_ = 0;                         // of this block

@@ -5,9 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "common/simt/machine/block.h"
-
 #include "common/simt/counters/block_recorder.h"
+#include "common/simt/machine/block.h"
 
 // What a block says when its threads fail to meet.
 

@@ -11,8 +11,9 @@ inline namespace cpu {
 /// threads have under way. A block makes one when the first of its threads asks for it (Block::companion), and keeps it
 /// for the blocks after it; so the machine need not know what kinds there are.
 ///
-/// Its constructor and destructor stand in its .cpp file, as those of the machine's other parts do: inline, every file
-/// with a kernel would compile them for all their members, containers and all, which took it half a second.
+/// A kind has a `static std::unique_ptr<Companion> make(Block&)`. That, its constructor and its destructor stand in its
+/// .cpp file, as what kernels do not inline of the machine's other parts does: in a header, every file with a kernel
+/// would compile it for all its members, containers and all, which took it a second.
 class Companion {
   public:
     virtual ~Companion() = default;

@@ -46,7 +46,7 @@ class ChunkIndex {
     }
 
     // Apart, so that to find saves no registers.
-    void grow();
+    [[gnu::noinline]] void grow();
 
     std::vector<Slot> slots_;  // a power of 2, at most half of it in use
     int shift_;                // leaves the bits of a place among them

@@ -1,9 +1,9 @@
 #include "common/simt/sync/mbarriers.h"
 
-#include "common/simt/counters/event_recorder.h"
-
 #include <cstring>
 #include <utility>
+
+#include "common/simt/counters/event_recorder.h"
 
 namespace simt {
 inline namespace cpu {

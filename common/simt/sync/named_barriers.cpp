@@ -1,9 +1,9 @@
 #include "common/simt/sync/named_barriers.h"
 
-#include "common/simt/counters/event_recorder.h"
-
 #include <algorithm>
 #include <utility>
+
+#include "common/simt/counters/event_recorder.h"
 
 namespace simt {
 inline namespace cpu {

@@ -1,8 +1,8 @@
 #include "common/simt/sync/register_pool.h"
 
-#include "common/simt/counters/event_recorder.h"
-
 #include <algorithm>
+
+#include "common/simt/counters/event_recorder.h"
 
 namespace simt {
 inline namespace cpu {
