@@ -4,7 +4,6 @@
 
 namespace simt {
 inline namespace cpu {
-
 namespace {
 
 template <class Includes>
