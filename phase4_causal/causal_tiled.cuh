@@ -78,6 +78,7 @@ __global__ void __launch_bounds__(RegisterTiles<B_r, D>::threads, RegisterTiles<
     using Tiles = RegisterTiles<B_r, D>;
     constexpr int B_c = Tiles::B_c, threads = Tiles::threads, lanes = Tiles::lanes_per_row, columns = B_c / lanes;
     using Owner = TileOwner<B_r, threads, lanes>;
+    constexpr int unroll = D == 256 ? 4 : 8;  // outer products of the second product written out, half in an edge tile
 
     const int b = blockIdx.y, h = blockIdx.x;
     // The last queries see the most keys: begun first.
@@ -155,14 +156,14 @@ __global__ void __launch_bounds__(RegisterTiles<B_r, D>::threads, RegisterTiles<
                     return seen < 0 ? 0 : seen < Tiles::keys_per_slice ? seen : Tiles::keys_per_slice;
                 };
                 const int common = in_slice(seen_by_all);
-                add_outer_products<4>(O_i, owner, P_ij, k, slices.values(), common);
+                add_outer_products<unroll / 2>(O_i, owner, P_ij, k, slices.values(), common);
                 add_visible(O_i, owner, P_ij, k, slices.values(), common, in_slice(seen_by_any), visible);
             }
         } else {
 #pragma unroll 1
             for (int k = 0; k < B_c; k += Tiles::keys_per_slice) {
                 slices.next(first_key, Tiles::slices_of_keys + k / Tiles::keys_per_slice);
-                add_outer_products<8>(O_i, owner, P_ij, k, slices.values(), Tiles::keys_per_slice);
+                add_outer_products<unroll>(O_i, owner, P_ij, k, slices.values(), Tiles::keys_per_slice);
             }
         }
     }

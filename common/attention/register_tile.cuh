@@ -224,13 +224,18 @@ __device__ __forceinline__ void copy_transposed_async(const Tile& tile,
     const std::int64_t row = first_row + r, column = first_column + d;
     if (first_row + Rows <= int(matrix.extent(0)) && first_column + Columns <= int(matrix.extent(1))) {
         const auto from = matrix.rows_from(row);
-        // Of a slice, which is fetched in a loop, up to sixteen copies are written out; of a whole tile it would be too
-        // many.
-#pragma unroll(Columns > neighbours * 4 ? 2 : 4)
-        for (int i = 0; i < Rows; i += rows_at_once)
+        // Many columns in a loop: with a number that the compiler does not know in their address, the copies of a row
+        // take two or three instructions each, where all written out took seven.
+        constexpr int at_once = Columns < 32 ? Columns : 32;
+        static_assert(Columns % at_once == 0);
+#pragma unroll 2
+        for (int part = 0; part < Columns; part += at_once)
+#pragma unroll 4
+            for (int i = 0; i < Rows; i += rows_at_once)
 #pragma unroll
-            for (int c = 0; c < Columns; c += neighbours)
-                simt::copy_async(tile.template vec<Element>(d + c, r + i), from.template vec<Element>(i, column + c));
+                for (int c = 0; c < at_once; c += neighbours)
+                    simt::copy_async(tile.template vec<Element>(part + d + c, r + i),
+                                     from.template vec<Element>(i, column + part + c));
     } else {
 #pragma unroll 1
         for (int i = 0; i < Rows; i += rows_at_once)
