@@ -17,7 +17,8 @@ namespace ladder::SIMT_MACHINE {
 ///   - an edge tile of 64 keys or more is mostly visible to most rows. A warp adds the keys that all of its rows see as in a
 ///     full tile, and only those that some of them see row by row. A warp that sees none of the tile makes no weights;
 ///   - the stages share the instructions of all but the second product, and eight outer products are written out, or sixteen
-///     short ones, or four in an edge tile: a short sequence has a few tiles only, and each instruction is fetched for those;
+///     short ones, four long ones, or half as many in an edge tile: a short sequence has a few tiles only, and each
+///     instruction is fetched for those;
 ///   - the slices of V_j that no query of the block sees are not fetched;
 ///   - the longest blocks of all heads start first, not those of each head in turn. Where all blocks run at once, the second
 ///     half of them starts with the shortest, so that a multiprocessor gets a long block and a short one.
