@@ -16,9 +16,9 @@ namespace ladder::SIMT_MACHINE {
 ///
 ///   - an edge tile of 64 keys or more is mostly visible to most rows. A warp adds the keys that all of its rows see as in a
 ///     full tile, and only those that some of them see row by row. A warp that sees none of the tile makes no weights;
-///   - the stages share the instructions of all but the second product, and eight outer products are written out, or sixteen
-///     short ones, four long ones, or half as many in an edge tile: a short sequence has a few tiles only, and each
-///     instruction is fetched for those;
+///   - the stages share the instructions of all but the second product. Of each product eight outer products are written out;
+///     for D = 256 sixteen of the first and four of the second; in an edge tile, of the second, half as many. A short sequence
+///     has a few tiles only, and each instruction is fetched for those;
 ///   - the slices of V_j that no query of the block sees are not fetched;
 ///   - the longest blocks of all heads start first, not those of each head in turn. Where all blocks run at once, the second
 ///     half of them starts with the shortest, so that a multiprocessor gets a long block and a short one.
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(RegisterTiles<B_r, D>::threads, RegisterTiles<
     using Tiles = RegisterTiles<B_r, D>;
     constexpr int B_c = Tiles::B_c, threads = Tiles::threads, lanes = Tiles::lanes_per_row, columns = B_c / lanes;
     using Owner = TileOwner<B_r, threads, lanes>;
-    constexpr int unroll = D == 256 ? 4 : 8;  // outer products of the second product written out, half in an edge tile
+    constexpr int values_unroll = D == 256 ? 4 : 8;  // rows of V_j written out; half as many in an edge tile
 
     const int b = blockIdx.y, h = blockIdx.x;
     // The last queries see the most keys: begun first.
@@ -157,14 +157,14 @@ __global__ void __launch_bounds__(RegisterTiles<B_r, D>::threads, RegisterTiles<
                     return seen < 0 ? 0 : seen < Tiles::keys_per_slice ? seen : Tiles::keys_per_slice;
                 };
                 const int common = in_slice(seen_by_all);
-                add_outer_products<unroll / 2>(O_i, owner, P_ij, k, slices.values(), common);
+                add_outer_products<values_unroll / 2>(O_i, owner, P_ij, k, slices.values(), common);
                 add_visible(O_i, owner, P_ij, k, slices.values(), common, in_slice(seen_by_any), visible);
             }
         } else {
 #pragma unroll 1
             for (int k = 0; k < B_c; k += Tiles::keys_per_slice) {
                 slices.next(first_key, Tiles::slices_of_keys + k / Tiles::keys_per_slice);
-                add_outer_products<unroll>(O_i, owner, P_ij, k, slices.values(), Tiles::keys_per_slice);
+                add_outer_products<values_unroll>(O_i, owner, P_ij, k, slices.values(), Tiles::keys_per_slice);
             }
         }
     }

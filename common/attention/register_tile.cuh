@@ -224,8 +224,9 @@ __device__ __forceinline__ void copy_transposed_async(const Tile& tile,
     const std::int64_t row = first_row + r, column = first_column + d;
     if (first_row + Rows <= int(matrix.extent(0)) && first_column + Columns <= int(matrix.extent(1))) {
         const auto from = matrix.rows_from(row);
-        // Many columns in a loop: with a number that the compiler does not know in their address, the copies of a row
-        // take two or three instructions each, where all written out took seven.
+        // More than 64 columns in a loop over parts of 32. Where all columns are constants, the compiler works out an
+        // address for each copy, seven instructions in all; from a part that it does not know, copies lie at constant
+        // distances and take two or three. Up to 64 are written out: each instruction is fetched once for a block.
         constexpr int at_once = Columns < 32 ? Columns : 32;
         static_assert(Columns % at_once == 0);
 #pragma unroll 2

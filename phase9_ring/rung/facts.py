@@ -13,7 +13,7 @@ def time_and_share(name):
     """Milliseconds, three digits; and the share of the kernel's rate alone, in per cent."""
     def measured(_):
         method = record(name)["methods"][0]
-        return f"{1e3 * method['seconds']:.3g}", f"{100 * method['of_kernel_alone']:.0f}"
+        return f"{1e3 * method['seconds']:#.3g}", f"{100 * method['of_kernel_alone']:.0f}"
     return measured
 
 
