@@ -226,7 +226,7 @@ __device__ __forceinline__ void copy_transposed_async(const Tile& tile,
         const auto from = matrix.rows_from(row);
         // More than 64 columns in a loop over parts of 32. Where all columns are constants, the compiler works out an
         // address for each copy, seven instructions in all; from a part that it does not know, copies lie at constant
-        // distances and take two or three. Up to 64 are written out: each instruction is fetched once for a block.
+        // distances and take two or three. Up to 32 are written out: each instruction is fetched once for a block.
         constexpr int at_once = Columns < 32 ? Columns : 32;
         static_assert(Columns % at_once == 0);
 #pragma unroll 2
