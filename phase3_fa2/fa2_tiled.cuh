@@ -44,8 +44,9 @@ __global__ void __launch_bounds__(RegisterTiles<B_r, D>::threads, RegisterTiles<
     constexpr int B_c = Tiles::B_c, threads = Tiles::threads, lanes = Tiles::lanes_per_row, columns = B_c / lanes;
     using Owner = TileOwner<B_r, threads, lanes>;
     // Outer products written out, for the compiler to read ahead. The warps of a lone block walk nearly side by side
-    // and share the instructions that the multiprocessor has fetched; two blocks do not.
-    constexpr int unroll = D >= 128 ? 16 : 8;
+    // and share the instructions that the multiprocessor has fetched; two blocks do not. At D = 256, where those of
+    // S_ij are half as long, they are a whole slice.
+    constexpr int unroll = D == 256 ? Tiles::columns_per_slice : D == 128 ? 16 : 8;
 
     const int b = blockIdx.z, h = blockIdx.y, first_query = blockIdx.x * B_r;
     const auto Q = t.Q.slice(b, h);

@@ -287,25 +287,18 @@ __device__ __forceinline__ void softmax_step(float (&S_ij)[Owner::rows][Columns]
     }
 }
 
-/// O(row, :) = factor O_i of the thread's columns of that row, several at a time where rows are `vectorized`.
-template <class Owner, int Columns>
+/// O(row, :) = factor O_i of the thread's columns of that row, Width of them at a time.
+template <int Width, class Owner, int Columns>
 __device__ __forceinline__ void store_row(const simt::GlobalTensor<float, 2>& O, int row, const float (&O_i)[Columns],
-                                          const Owner& owner, float factor, bool vectorized) {
-    constexpr int width = kReadAtOnce<Columns>;
-    const int head_dim = int(O.extent(1));
+                                          const Owner& owner, float factor) {
+    using Vector = simt::Vector<float, Width>;
 #pragma unroll
-    for (int n = 0; n < Columns; n += width) {
+    for (int n = 0; n < Columns; n += Width) {
         const int column = owner.template column<Columns>(n);
-        simt::Vector<float, width> o;
+        Vector o;
 #pragma unroll
-        for (int e = 0; e < width; ++e) o.element[e] = O_i[n + e] * factor;
-        if (vectorized) {
-            if (column < head_dim) O.template vec<simt::Vector<float, width>>(row, column) = o;
-        } else {
-#pragma unroll
-            for (int e = 0; e < width; ++e)
-                if (column + e < head_dim) O(row, column + e) = o.element[e];
-        }
+        for (int e = 0; e < Width; ++e) o.element[e] = O_i[n + e] * factor;
+        if (column < int(O.extent(1))) O.template vec<Vector>(row, column) = o;
     }
 }
 
@@ -327,13 +320,19 @@ __device__ __forceinline__ void store_results(const simt::GlobalTensor<float, 2>
         factor[i] = sees_any(owner.row(i)) ? __fdividef(1.0f, l) : 0.0f;
         lse[i] = kLn2 * (m_i[i] + log2f(l));  // from powers of 2 back to powers of e
     }
+    const auto store = [&]<int width>(std::integral_constant<int, width>) {
 #pragma unroll
-    for (int i = 0; i < Owner::rows; ++i) {
-        const int query = first_query + owner.row(i);
-        if (query >= int(O.extent(0))) continue;
-        store_row(O, query, O_i[i], owner, factor[i], vectorized);
-        if (owner.lane == 0) LSE(query) = lse[i];
-    }
+        for (int i = 0; i < Owner::rows; ++i) {
+            const int query = first_query + owner.row(i);
+            if (query >= int(O.extent(0))) continue;
+            store_row<width>(O, query, O_i[i], owner, factor[i]);
+            if (owner.lane == 0) LSE(query) = lse[i];
+        }
+    };
+    if (vectorized)
+        store(std::integral_constant<int, kReadAtOnce<Columns>>());
+    else
+        store(std::integral_constant<int, 1>());
 }
 
 }  // namespace ladder::SIMT_MACHINE
