@@ -108,6 +108,18 @@ class CaseList {
         }
     }
 
+    /// Adds other head dimensions than those whose length is swept, at three lengths each, with as many heads as make
+    /// 2048 columns, or nearly. On a GPU only.
+    void sweep_head_dims(const std::vector<std::string>& entries, Mask mask = Mask::none) {
+        for (const std::int64_t head_dim : either<Lengths>({32, 96, 256}, {}))
+            for (const std::int64_t length : {512, 2048, 8192}) {
+                Problem problem = attention(length, head_dim);
+                problem.query_heads = problem.kv_heads = 2048 / head_dim;
+                problem.mask = mask;
+                add(entries, problem, {Sweep::head_dim});
+            }
+    }
+
     const std::vector<Case>& cases() const { return cases_; }
 
   private:

@@ -14,6 +14,8 @@ class ChunkIndex {
   public:
     ChunkIndex();
     ~ChunkIndex();
+    ChunkIndex(const ChunkIndex&) = delete;
+    ChunkIndex& operator=(const ChunkIndex&) = delete;
 
     /// The number under `address`, which is `number` if there was none yet.
     std::uint32_t find_or_add(std::uintptr_t address, std::uint32_t number) {

@@ -15,6 +15,8 @@ class ClusterKnowledge {
   public:
     ClusterKnowledge();
     ~ClusterKnowledge();
+    ClusterKnowledge(const ClusterKnowledge&) = delete;
+    ClusterKnowledge& operator=(const ClusterKnowledge&) = delete;
 
     void start_block();
 

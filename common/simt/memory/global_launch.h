@@ -152,6 +152,8 @@ class GlobalLaunchShadow {
         using allocator_type = std::pmr::polymorphic_allocator<>;
         explicit History(const allocator_type& memory);
         ~History();
+        History(const History&) = delete;
+        History& operator=(const History&) = delete;
 
         using Pasts = std::pmr::vector<Past>;
         const GlobalRegion* region = nullptr;

@@ -213,6 +213,8 @@ class GlobalShadow {
         using allocator_type = std::pmr::polymorphic_allocator<>;
         explicit AtomicNote(const allocator_type& memory);
         ~AtomicNote();
+        AtomicNote(const AtomicNote&) = delete;
+        AtomicNote& operator=(const AtomicNote&) = delete;
 
         std::uint32_t block_interval = 0;  // that the lists are of
         ReaderList modifiers, loaders;
@@ -256,6 +258,8 @@ class GlobalShadow {
         using allocator_type = std::pmr::polymorphic_allocator<>;
         explicit Listed(const allocator_type& memory);
         ~Listed();
+        Listed(const Listed&) = delete;
+        Listed& operator=(const Listed&) = delete;
 
         const GlobalRegion* region = nullptr;
         std::size_t cell = 0;

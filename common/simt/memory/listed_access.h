@@ -59,6 +59,8 @@ class AccessList {
     using allocator_type = std::pmr::polymorphic_allocator<>;
     explicit AccessList(const allocator_type& memory = {});
     ~AccessList();
+    AccessList(const AccessList&) = delete;
+    AccessList& operator=(const AccessList&) = delete;
 
     void add(const ListedAccess& access);
 
