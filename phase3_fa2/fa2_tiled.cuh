@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(RegisterTiles<B_r, D>::threads, RegisterTiles<
     using Owner = TileOwner<B_r, threads, lanes>;
     // Outer products written out, for the compiler to read ahead. The warps of a lone block walk nearly side by side
     // and share the instructions that the multiprocessor has fetched; two blocks do not. At D = 256, where those of
-    // S_ij are half as long, they are a whole slice.
+    // S_ij are half as long, they are a whole slice. (D alone decides: tiles of 64 queries gain from that, too.)
     constexpr int unroll = D == 256 ? Tiles::columns_per_slice : D == 128 ? 16 : 8;
 
     const int b = blockIdx.z, h = blockIdx.y, first_query = blockIdx.x * B_r;

@@ -21,6 +21,7 @@ struct Sizes {
     std::int64_t base_length, base_dim;
     Lengths lengths, head_dims;
     Lengths length_sweep_dims;  ///< head dims for which the length is swept
+    Lengths other_head_dims;    ///< those that are measured at a few lengths
     std::int64_t decode_dim;
 };
 
@@ -34,6 +35,7 @@ inline Sizes sizes_for(Scale scale) {
                 .lengths = {512, 1024, 2048, 4096, 8192, 16384},
                 .head_dims = {32, 64, 128, 256},
                 .length_sweep_dims = {64, 128},
+                .other_head_dims = {32, 96, 256},
                 .decode_dim = 128};
     return {.tokens = 128,
             .heads = 2,
@@ -42,6 +44,7 @@ inline Sizes sizes_for(Scale scale) {
             .lengths = {32, 64, 128, 256},
             .head_dims = {32, 64, 128},
             .length_sweep_dims = {32},
+            .other_head_dims = {},
             .decode_dim = 64};
 }
 
@@ -108,10 +111,10 @@ class CaseList {
         }
     }
 
-    /// Adds other head dimensions than those whose length is swept, at three lengths each, with as many heads as make
-    /// 2048 columns, or nearly. On a GPU only.
-    void sweep_head_dims(const std::vector<std::string>& entries, Mask mask = Mask::none) {
-        for (const std::int64_t head_dim : either<Lengths>({32, 96, 256}, {}))
+    /// Adds the head dimensions that sweep_lengths() is not asked for, at three lengths each, with as many heads as
+    /// make 2048 columns, or nearly.
+    void add_other_head_dims(const std::vector<std::string>& entries, Mask mask = Mask::none) {
+        for (const std::int64_t head_dim : sizes_.other_head_dims)
             for (const std::int64_t length : {512, 2048, 8192}) {
                 Problem problem = attention(length, head_dim);
                 problem.query_heads = problem.kv_heads = 2048 / head_dim;

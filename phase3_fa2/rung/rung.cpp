@@ -32,7 +32,7 @@ void bench_cases(bench::CaseList& list) {
     }
     for (const auto head_dim : sizes.head_dims)
         list.add(entries, list.attention(sizes.base_length, head_dim), {Sweep::head_dim});
-    list.sweep_head_dims(entries);
+    list.add_other_head_dims(entries);
     list.add(entries, list.attention(sizes.base_length, sizes.base_dim), {Sweep::batch_and_heads});
     using Pairs = std::vector<std::pair<std::int64_t, std::int64_t>>;
     for (const auto& [batch, heads] :

@@ -47,7 +47,7 @@ void bench_cases(bench::CaseList& list) {
         list.add(entries, headline, {Sweep::dtype});
         list.sweep_lengths(entries, head_dim, Mask::causal_bottom_right);
     }
-    list.sweep_head_dims(entries, Mask::causal_bottom_right);
+    list.add_other_head_dims(entries, Mask::causal_bottom_right);
 }
 
 }  // namespace
