@@ -303,7 +303,7 @@ __device__ __forceinline__ void store_row(const simt::GlobalTensor<float, 2>& O,
 }
 
 /// Stores the thread's rows: O_i / l_i, and LSE_i = ln 2 (m_i + log2 l_i). Row 0 of the tile is row `first_query` of O.
-/// `vectorized`: rows of O are aligned to 16 bytes, and several columns are stored at a time.
+/// `vectorized`: as copy_tile has it, of the rows of O; several columns are then stored at a time.
 /// `sees_any(row)`: whether that row of the tile sees a key; where it does not, O is 0.
 template <class Owner, int Columns, class SeesAny>
 __device__ __forceinline__ void store_results(const simt::GlobalTensor<float, 2>& O,
